@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -186,6 +188,37 @@ def test_opened_answers_stand_in_the_certificate_and_in_the_model(tmp_path, caps
     assert "is not a warpgauge certificate" in capsys.readouterr().err
 
 
+KILLED = """
+import os, signal, sys
+from warpgauge.cli.app import run
+def before_the_file_is_there(event, arguments):
+    if event == "os.rename" and str(arguments[1]) == sys.argv[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(before_the_file_is_there)
+run(["certify", sys.argv[1], "--unseal", "--out", sys.argv[2]])
+"""
+
+
+def test_answers_are_opened_only_when_their_certificate_is_on_the_disk(tmp_path):
+    """Where it cannot be written, and where the process is killed before, they stay sealed."""
+    with annotated(tmp_path / "p", 20) as project:
+        sealed, folder = project.state.sealed_locations(), project.folder
+    assert sealed
+    assert run(["certify", str(folder), "--unseal", "--out", str(tmp_path / ("x" * 300 + ".json"))]) == 1
+    killed = subprocess.run([sys.executable, "-c", KILLED, folder, tmp_path / "trial.json"], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with Project.open(folder) as project:
+        assert project.state.sealed_locations() == sealed
+        with pytest.raises(InvalidInputError):
+            wg.certify_project(project, unseal=True, out=tmp_path / "missing" / "trial.json")
+        with pytest.raises(InvalidInputError):
+            wg.certify_project(project, unseal=True)
+        assert project.state.sealed_locations() == sealed
+    assert run(["certify", str(folder), "--unseal", "--out", str(tmp_path / "trial.json")]) == 0
+    with Project.open(folder) as project:
+        assert not project.state.sealed_locations()
+
+
 def test_a_transform_that_was_fitted_to_the_landmarks_is_unmasked(tmp_path):
     """Right at every open landmark, wrong elsewhere: the model is fooled, the audit is not, a sentence says so."""
     with annotated(tmp_path / "p", 60) as project:
@@ -266,6 +299,34 @@ def test_a_gate_tells_worse_from_not_worse(trial, tmp_path, capsys):
     assert run(["gate", folder, str(same)]) == 3
 
 
+def test_no_failure_of_a_gate_says_worse(trial):
+    """On a full disk, after Ctrl-C and with a pipe that nobody reads the code is 3."""
+    gate = ["gate", str(trial.folder), "shifted", "--against", "good", "--margin", "0.5"]
+    command = [sys.executable, "-m", "warpgauge", *gate]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "No space left" in done.stderr) == (3, True)
+    reading, writing = os.pipe()
+    os.close(reading)
+    unread = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert unread.returncode == 3
+    former = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.03)
+    try:
+        assert run(gate) == 3
+    finally:
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_a_gate_names_options_as_the_command_line_does(trial, tmp_path, capsys):
+    """A field that does not say its unit is refused with an option, not with an argument of Python."""
+    field = tmp_path / "field.npy"
+    np.save(field, np.zeros((*trial.fixed_grid.shape, 2)))
+    assert run(["gate", str(trial.folder), str(field), "--against", "good"]) == 3
+    assert "=" not in capsys.readouterr().err
+
+
 def test_an_undecided_gate_asks_where_the_new_build_differs(tmp_path, capsys):
     """Drawn by the squared distance of the two, once; answered, they let a build pass that was undecided before."""
     folder = tmp_path / "p"
@@ -326,6 +387,7 @@ def test_margins_are_read_with_their_unit():
     """A number, a unit that fits, or a share of the baseline; anything else is refused."""
     assert Margin.read("0.1mm", "mm") == Margin(0.1, False)
     assert Margin.read(0.2, "px") == Margin(0.2, False)
+    assert Margin.read("0.1 µm", "um") == Margin.read("0.1um", "um") == Margin(0.1, False)
     assert Margin.read("5%", "mm") == Margin(0.05, True)
     for wrong in ("-1", "a", "1mm", "nan"):
         with pytest.raises(InvalidInputError):

@@ -10,7 +10,7 @@ from scipy import stats
 import oracle
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Comparison, PaperJudge, error_model, further_by_growth, scores
+from warpgauge.evaluation import Comparison, PaperJudge, comparison, error_model, further_by_growth
 from warpgauge.evaluation.cross_fit import CrossFit, Widening
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.evidence import Evidence, weighted_median
@@ -382,8 +382,8 @@ def test_many_targets_are_sampled_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     judge = wg.judge(posterior(given), transforms)
     whole = wg.evaluate(judge, transforms, targets, samples=300, further=0, regularity_over=False)
     assert whole.sampled_targets == 900
-    monkeypatch.setattr(scores, "MOST_JOINT_TARGETS", 300)
-    monkeypatch.setattr(scores, "PART", 200)
+    monkeypatch.setattr(comparison, "MOST_JOINT_TARGETS", 300)
+    monkeypatch.setattr(comparison, "PART", 200)
     parts = wg.evaluate(judge, transforms, targets, samples=300, further=0, regularity_over=False)
     assert (parts.targets, parts.sampled_targets) == (900, 200)
     for name in transforms:

@@ -223,6 +223,29 @@ def test_a_report_of_the_evaluation_alone(tmp_path: Path) -> None:
     assert json.loads(path.with_suffix(".json").read_text("utf-8"))["maps"] is None
 
 
+def test_a_report_of_more_targets_than_can_be_drawn_jointly(tmp_path: Path) -> None:
+    """What `evaluate` can score has a report; the box plots are of the same random parts of the targets."""
+    given = scene(2)
+    targets = np.random.default_rng(3).uniform(0, 88, (17_000, 2))
+    transforms = {name: one for name, one in given["transforms"].items() if name != "none"}
+    judge = wg.judge(given["posterior"], transforms)
+    evaluation = wg.evaluate(judge, transforms, targets, samples=50)
+    path = write_report(tmp_path / "r.html", evaluation, maps=False)
+    numbers = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    assert numbers["targets"]["count"] == 17_000
+    for name, one in numbers["errors_at_targets"].items():
+        assert one["median"] == pytest.approx(evaluation.scores[name].score["2"], rel=0.5)
+
+
+def test_errors_at_landmarks_of_an_earlier_report_do_not_stay_beside_a_new_one(tmp_path: Path) -> None:
+    given = scene(2)
+    write_report(tmp_path / "r.html", given["evaluation"], maps=False)
+    assert (tmp_path / "r-landmarks.csv").is_file()
+    evaluation = wg.evaluate(given["posterior"], {"a": truth(given["targets"])}, given["targets"], samples=50)
+    write_report(tmp_path / "r.html", evaluation, maps=False)
+    assert not (tmp_path / "r-landmarks.csv").exists()
+
+
 def test_prior_alone_makes_no_claim(tmp_path: Path) -> None:
     given = scene(2)
     empty = given["posterior"].prior.condition(wg.Annotations.empty(2))

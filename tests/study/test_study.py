@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
+from command_tools import ask
 from study_tools import make_pair, make_study, shift, truth
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
@@ -342,7 +343,6 @@ def test_an_image_gives_targets_and_the_diagonal(tmp_path: Path) -> None:
         ('landmarks = "case1.json"', "", "needs project = '...', landmarks = '...', or fixed_labels"),
         ('targets = "targets1.json"', "", "needs fixed = '...'"),
         ("{method}/{pair}.tfm", "{methods}/{pair}.tfm", "only {pair} and {method}"),
-        ("{method}/{pair}.tfm", "{method}/*.tfm", "fits 3 files"),
     ],
 )
 def test_wrong_descriptions_are_refused_with_a_reason(tmp_path: Path, old: str, new: str, word: str) -> None:
@@ -353,6 +353,18 @@ def test_wrong_descriptions_are_refused_with_a_reason(tmp_path: Path, old: str, 
     with pytest.raises(InvalidInputError) as caught:
         run_study(path, tmp_path / "out")
     assert word in str(caught.value)
+
+
+def test_a_pattern_that_fits_several_files_costs_its_method_alone(tmp_path: Path) -> None:
+    """The method is missing for these pairs; no pair leaves the ranking, and the others' scores are as before."""
+    path = make_study(tmp_path)
+    before = {one["name"]: one for one in ask("benchmark", path, "--out", tmp_path / "before")["methods"]}
+    path.write_text(path.read_text().replace("{method}/{pair}.tfm", "{method}/*.tfm", 1))
+    found = ask("benchmark", path, "--out", tmp_path / "out")
+    assert found["failed"] == {}
+    after = {one["name"]: one for one in found["methods"]}
+    assert after["near"]["missing"] == 3
+    assert after["far"]["mean_score"] == pytest.approx(before["far"]["mean_score"], rel=0.2)
 
 
 def test_broken_toml_and_missing_parts(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -186,14 +187,14 @@ def app(context: click.Context) -> None:
         click.echo(BEGIN)
 
 
-def _options_of(arguments: Sequence[str] | None) -> set[str]:
-    """Return the options of the command that the arguments call."""
-    command: click.Command | None = app
+def _called(arguments: Sequence[str] | None) -> click.Command:
+    """Return the command that the arguments call."""
+    command: click.Command = app
     for word in sys.argv[1:] if arguments is None else arguments:
         if not isinstance(command, click.Group):
             break
         command = command.get_command(click.Context(command), word) or command
-    return {option for parameter in (command.params if command else ()) for option in parameter.opts}
+    return command
 
 
 def _show_note(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -208,19 +209,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
         result = app.main(args=arguments, prog_name="warpgauge", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return int(leaving.exit_code)
-    except click.Abort:
-        click.echo("warpgauge: stopped; everything that was already saved is kept.", err=True)
-        return 1
-    except click.ClickException as error:
-        error.show()
-        return int(error.exit_code)
-    except WarpgaugeError as error:
-        click.echo(f"warpgauge: {told(error, Options(_options_of(arguments)))}", err=True)
-        return 1
-    except OSError as error:
-        click.echo(f"warpgauge: {error.filename or 'a file'}: {error.strerror or error}.", err=True)
-        return 1
+    except (Exception, SystemExit) as failure:
+        return _failed(failure, _called(arguments))
     return result if isinstance(result, int) else 0
+
+
+def _failed(failure: BaseException, command: click.Command) -> int:
+    """Say why a command failed, and return the exit code: its ``failure_code``, where it has one for every failure."""
+    code = 1
+    if isinstance(failure, click.Abort):
+        click.echo("warpgauge: stopped; everything that was already saved is kept.", err=True)
+    elif isinstance(failure, click.ClickException):
+        failure.show()
+        code = int(failure.exit_code)
+    elif isinstance(failure, WarpgaugeError):
+        options = {option for parameter in command.params for option in parameter.opts}
+        click.echo(f"warpgauge: {told(failure, Options(options))}", err=True)
+    elif isinstance(failure, OSError):
+        click.echo(f"warpgauge: {failure.filename or 'a file'}: {failure.strerror or failure}.", err=True)
+    elif not hasattr(command, "failure_code"):
+        raise failure
+    else:
+        traceback.print_exception(failure)
+    return int(getattr(command, "failure_code", code))
 
 
 def main() -> None:

@@ -54,16 +54,13 @@ def certify(
     if project is None:
         raise click.UsageError("Name a PROJECT, or a certificate with --check.")
     from warpgauge.evaluation import certify_project
-    from warpgauge.io.files import replace_text
     from warpgauge.project import Project
 
-    out = options.pop("out")
+    out = options["out"]
     if options["unseal"] and out is None:
         raise InvalidInputError("--unseal opens the answers permanently; give a file for the certificate: --out FILE.")
     with Project.open(project) as opened:
         found = certify_project(opened, chosen_transforms(opened, transforms), **options)
-    if out is not None:
-        replace_text(out, found.to_json())
     if as_json:
         print_json(found.content)
         return

@@ -11,23 +11,11 @@ from warpgauge.cli.arguments import EXISTING, chosen_transforms, trust_option
 from warpgauge.cli.output import json_option, print_json
 from warpgauge.errors import WarpgaugeError
 
-_FAILED = 3
-
-
-class _WrongCallError(click.UsageError):
-    """A wrong call of the gate."""
-
-    exit_code = _FAILED
-
 
 class _Gate(click.Command):
-    """A command whose wrong calls end with 3: 1 and 2 are outcomes."""
+    """A command whose failures all end with 3: 1 and 2 are outcomes."""
 
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        try:
-            return super().make_context(*arguments, **options)
-        except click.UsageError as error:
-            raise _WrongCallError(error.message, error.ctx) from error
+    failure_code = 3
 
 
 @click.command(
@@ -57,11 +45,7 @@ def gate(project: Path, new: str, against: str, as_json: bool, **options: Any) -
     With --ask, an undecided gate puts questions into the list that are drawn by where the two differ; those that still
     wait for an answer count, so that a repeated call does not add to them. Answer them with warpgauge annotate.
     """
-    try:
-        found = _gated(project, new, against, **options)
-    except WarpgaugeError as error:
-        click.echo(f"warpgauge: {error}", err=True)
-        raise click.exceptions.Exit(_FAILED) from None
+    found = _gated(project, new, against, **options)
     print_json(found.to_dict()) if as_json else click.echo(found.sentence)
     if found.code:
         raise click.exceptions.Exit(found.code)

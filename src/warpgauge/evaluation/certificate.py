@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from warpgauge.evaluation.exact_verdict import CONFIDENCE, ExactVerdict, exact_v
 from warpgauge.evaluation.project_evaluation import evaluate_comparison, project_centre, project_comparison
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
-from warpgauge.io.files import one_line, read_text
+from warpgauge.io.files import one_line, read_text, replace_text
 from warpgauge.project import Project
 from warpgauge.session.seals import unseal as unseal_project
 
@@ -166,6 +167,7 @@ def certify_project(
     level: float = CONFIDENCE,
     seed: int = 0,
     signed_off_by: str = "",
+    out: str | PathLike[str] | None = None,
     unseal: bool = False,
     evaluation: Evaluation | None = None,
     created: datetime | None = None,
@@ -185,9 +187,11 @@ def certify_project(
         Of samples and resampling.
     signed_off_by : str
         Who answers for it; stands in the certificate.
+    out : path, optional
+        Write the certificate (JSON) here.
     unseal : bool
-        Open the sealed answers afterwards, and record that in the log: from then on they are used like all others.
-        The certificate then holds the answers.
+        Open the sealed answers once the file is written, and record that in the log: from then on they are used like
+        all others. The certificate then holds the answers.
     evaluation : Evaluation, optional
         The model's verdict on the same transforms, where it is known already.
     created : datetime, optional
@@ -195,6 +199,8 @@ def certify_project(
     """
     if method not in METHODS:
         raise InvalidInputError(f"The method must be one of {', '.join(METHODS)}, got {method!r}.")
+    if unseal and out is None:
+        raise InvalidInputError("Opened answers have to stand in a file; name one: out='certificate.json'.")
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
     comparison = project_comparison(project, transforms) if evaluation is None else evaluation.comparison
@@ -230,8 +236,14 @@ def certify_project(
             "verdict": verdict.sentence,
         }
         content["digest"] = digest_of(content)
+        if out is not None:
+            replace_text(Path(out), content_text(content))
         if unseal and data.sealed.any():
-            unseal_project(project, certificate=content["digest"])
+            try:
+                unseal_project(project, certificate=content["digest"])
+            except BaseException:
+                Path(str(out)).unlink(missing_ok=True)  # it holds answers that are still sealed
+                raise
     return Certificate(content, verdict, evaluation)
 
 

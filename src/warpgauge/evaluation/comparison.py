@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Points handed to a transform at a time.
 BLOCK = 1 << 18
+# Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
+MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +211,12 @@ class Comparison:
     def part(self, most: int, seed: int | Sequence[int]) -> Comparison:
         """Return the comparison over a random part of the targets, at most so many."""
         return self.at_rows(thinned_rows(len(self.targets), most, seed))
+
+    def parts(self, seed: int, most: int = BATCHES) -> list[Comparison]:
+        """Return what is sampled jointly: this comparison, or of many targets random parts, at most so many."""
+        if len(self.targets) <= MOST_JOINT_TARGETS:
+            return [self]
+        return [self.part(PART, [seed, batch]) for batch in range(min(most, BATCHES))]
 
     def at_rows(self, rows: Ints | Bools) -> Comparison:
         """Return the comparison over some of the targets."""

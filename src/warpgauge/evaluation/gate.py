@@ -34,7 +34,7 @@ from warpgauge.project import Project
 from warpgauge.session import Session
 
 STATUS = {0: "not worse", 1: "worse", 2: "undecided"}
-_MARGIN = re.compile(r"\s*([0-9.eE+-]+)\s*(mm|um|px|%)?\s*")
+_MARGIN = re.compile(r"\s*([0-9.eE+-]+)\s*(mm|um|[µμ]m|px|%)?\s*")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Margin:
             raise InvalidInputError(f"A margin must read 0.1mm, 0.1 or 5%, got {text!r}.")
         if found[2] == "%":
             return cls(value / 100, True)
-        if found[2] not in (None, units):
+        unit = found[2] and found[2].replace("µ", "u").replace("μ", "u")
+        if unit not in (None, units):
             raise InvalidInputError(f"The margin {text!r} is in {found[2]}, but the project is in {units}.")
         return cls(value, False)
 

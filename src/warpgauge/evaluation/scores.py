@@ -17,7 +17,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.display import cell_progress
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
-from warpgauge.evaluation.comparison import Comparison, Scene
+from warpgauge.evaluation.comparison import MOST_JOINT_TARGETS, PART, Comparison, Scene
 from warpgauge.evaluation.evidence import COPY
 from warpgauge.evaluation.flags import Flag, excluded, undefined, untested
 from warpgauge.evaluation.known_targets import excluded_targets
@@ -30,8 +30,6 @@ from warpgauge.evaluation.verdict import COMPANY, DECISIVE, UNSEEN, Region, Verd
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import Transform
 
-# Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
-MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
 # Where the annotations exclude every method, and all are off by so many times the smallest error, the verdict says so.
 _BEYOND = 2.0
 SAMPLES = 1000
@@ -365,11 +363,12 @@ def _sampled(truth: Truth, comparison: Comparison, how: Scoring) -> tuple[Draws,
     so that the error of taking parts is in them.
     """
     samples = int(how.samples)
-    if len(comparison.targets) <= MOST_JOINT_TARGETS:
-        return _drawn(truth, comparison, samples, how.seed, how)
+    parts = comparison.parts(how.seed, samples)
+    if len(parts) == 1:
+        return _drawn(truth, parts[0], samples, how.seed, how)
     every, known = [], []
-    for batch, count in enumerate(np.diff(np.linspace(0, samples, min(BATCHES, samples) + 1).astype(np.int64))):
-        part = comparison.part(PART, [how.seed, batch])
+    counts = np.diff(np.linspace(0, samples, len(parts) + 1).astype(np.int64))
+    for batch, (part, count) in enumerate(zip(parts, counts, strict=True)):
         found = _drawn(truth, part, int(count), how.seed + batch, how)
         every.append(found[0])
         if found[1] is not None:

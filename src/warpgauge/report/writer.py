@@ -70,6 +70,8 @@ def write_report(
     beside = file.with_name(f"{file.stem}-landmarks.csv")
     if report.landmark_errors:
         replace_text(beside, landmark_csv(report))
+    else:
+        beside.unlink(missing_ok=True)  # of an earlier report
     text = rendered(
         "page.html",
         folder="report",

@@ -32,10 +32,7 @@ def transform_files(study: Study, pair: PairSpec, method: MethodSpec) -> list[Pa
         matches = sorted(glob.glob(filled, root_dir=study.folder))  # noqa: PTH207
         shown = fill(pattern, pair.name, method.name)
         if len(matches) > 1:
-            raise InvalidInputError(
-                f"The pattern {shown!r} of the method {method.name!r} fits {len(matches)} files of the pair "
-                f"{pair.name!r}; it has to fit one."
-            )
+            return f"the pattern {shown!r} fits {len(matches)} files; it has to fit one"
         if not matches:
             return f"there is no file {shown!r}"
         found.append(study.folder / matches[0])
