@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import zipfile
@@ -238,7 +239,7 @@ def test_a_received_project_with_its_images_opens(received: Path, tmp_path: Path
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize("how", ["absolute", "climbing", "linked image", "linked cache", "linked log"])
+@pytest.mark.parametrize("how", ["absolute", "climbing", "linked image", "linked cache"])
 def test_nothing_outside_is_read_or_written_untrusted(received: Path, tmp_path: Path, how: str):
     """Paths and links that lead outside are refused, until they are trusted once; another place is asked for again."""
     outside = tmp_path / "outside"
@@ -252,12 +253,9 @@ def test_nothing_outside_is_read_or_written_untrusted(received: Path, tmp_path: 
     elif how == "linked image":
         inside.unlink()
         inside.symlink_to(outside / "picture.png")
-    elif how == "linked cache":
+    else:
         shutil.rmtree(received / "cache", ignore_errors=True)
         (received / "cache").symlink_to(outside, target_is_directory=True)
-    else:
-        (received / "annotations.sqlite").rename(outside / "annotations.sqlite")
-        (received / "annotations.sqlite").symlink_to(outside / "annotations.sqlite")
     before = sorted(path.name for path in outside.iterdir())
     with pytest.raises(UntrustedProjectError, match="--trust"):
         Project.open(received)
@@ -270,6 +268,17 @@ def test_nothing_outside_is_read_or_written_untrusted(received: Path, tmp_path: 
     edited(received, lambda c: c["images"]["moving"].update(path="../../elsewhere.png"))
     with pytest.raises(UntrustedProjectError):
         Project.open(received)
+
+
+def test_a_log_elsewhere_is_not_opened_even_if_trusted(received: Path, tmp_path: Path):
+    """A link as the log is refused: SQLite follows what lies beside the file that it leads to."""
+    (received / "annotations.sqlite").rename(tmp_path / "elsewhere.sqlite")
+    (received / "annotations.sqlite").symlink_to(tmp_path / "elsewhere.sqlite")
+    with pytest.raises(UntrustedProjectError):
+        Project.open(received)
+    with pytest.raises(ProjectError, match=re.escape("annotations.sqlite")):
+        Project.open(received, trust=True)
+    assert sorted(path.name for path in tmp_path.glob("elsewhere*")) == ["elsewhere.sqlite"]
 
 
 def test_trust_on_the_command_line(received: Path, tmp_path: Path):

@@ -118,7 +118,7 @@ def readable_rows(log: Path) -> list[Row]:
     rows: list[Row] = []
     if not log.is_file():
         return rows
-    connection = sqlite3.connect(f"{log.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
+    connection = schema.open_file(log, "mode=rw")
     digest = ""
     try:
         connection.execute("PRAGMA trusted_schema = OFF")

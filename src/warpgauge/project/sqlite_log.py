@@ -63,7 +63,7 @@ class SqliteLog(EventLog):
     def create(cls, path: Path, project_id: str, rows: Sequence[Row] = ()) -> None:
         """Make a log, empty or with the rows of another one; a file that is there is replaced."""
         path.unlink(missing_ok=True)
-        connection = sqlite3.connect(path, isolation_level=None)
+        connection = schema.open_file(path, "mode=rwc")
         try:
             connection.execute("PRAGMA synchronous = FULL")
             schema.create(connection, project_id)
@@ -368,6 +368,7 @@ class SqliteLog(EventLog):
     def _open_for_reading(self) -> sqlite3.Connection:
         """Open without writing; what is still in the write-ahead file needs a private copy, as no index can be made."""
         path, ahead = self.path, self.path.with_name(self.path.name + "-wal")
+        schema.check_alone(path)
         try:
             if ahead.exists() and ahead.stat().st_size > 0:
                 self._copy = tempfile.TemporaryDirectory(prefix="warpgauge-")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import one_line
+from warpgauge.io.inside import own_file
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.event_log import COLUMNS
 from warpgauge.project.values import chained
@@ -23,6 +27,7 @@ UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_P
 ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged bytes in its message
 _LONGEST = 64 * 2**20  # bytes of a value: a log of somebody else may hold texts that fill the memory
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def code(error: Exception) -> int:
@@ -31,7 +36,8 @@ def code(error: Exception) -> int:
 
 
 def open_file(path: Path, options: str) -> sqlite3.Connection:
-    """Open the file with options of a URI, such as ``mode=rw``."""
+    """Open the file with options of a URI, such as ``mode=rw``, after `check_alone`."""
+    check_alone(path)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
@@ -41,6 +47,43 @@ def open_file(path: Path, options: str) -> sqlite3.Connection:
     )
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
     return connection
+
+
+def check_alone(path: Path) -> None:
+    """Refuse a log that leads SQLite to another file; nothing is repaired or deleted.
+
+    SQLite plays a journal back and then deletes the file that the journal's last bytes name, wherever that is. No
+    transaction of ours writes such a name. A link as the log moves the journal elsewhere, and a journal that is the log
+    under a second name can get such an end while it is played back.
+    """
+    log = None
+    with suppress(FileNotFoundError):
+        log = path.lstat()
+    if log is not None and not (stat.S_ISREG(log.st_mode) and log.st_nlink == 1):
+        raise ProjectError(
+            f"{path.name!r} in {str(path.parent)!r} is a link, has a second name or is not a plain file, so it is not "
+            f"opened: put the file itself there."
+        )
+    if not _is_plain_journal(path.with_name(f"{path.name}-journal")):
+        raise ProjectError(
+            f"'{path.name}-journal' in {str(path.parent)!r} is a link, has a second name, is not a plain file, or "
+            f"names a file that SQLite would delete, so {path.name!r} is not opened: move that file away."
+        )
+
+
+def _is_plain_journal(journal: Path) -> bool:
+    try:
+        handle = own_file(journal, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        # SQLite looks for the end by the size of the file.
+        os.lseek(handle, max(0, os.fstat(handle).st_size - len(_JOURNAL_MAGIC)), os.SEEK_SET)
+        return os.read(handle, len(_JOURNAL_MAGIC)) != _JOURNAL_MAGIC
+    finally:
+        os.close(handle)
 
 
 def operational(text: str, result: int) -> sqlite3.OperationalError:
@@ -81,7 +124,7 @@ def put_aside(path: Path) -> str:
     """Rename the file of a log, and what SQLite keeps beside it, to a name with the time; return that name."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     kept = path.with_name(f"{path.stem}.before-{stamp}{path.suffix}")
-    for ending in ("", "-wal", "-shm"):
+    for ending in ("", "-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + ending)
         if beside.exists():
             beside.rename(kept.with_name(kept.name + ending))

@@ -1,0 +1,202 @@
+"""Journals that somebody put beside a log: no file elsewhere is deleted, whatever door the project is opened by.
+
+SQLite plays back a journal that lies beside a database, and then deletes the file that the journal's last bytes name,
+wherever that is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import struct
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from command_tools import call
+from project.tools import place, query
+from warpgauge.cli.app import app
+from warpgauge.project import Project, ProjectError, verify_project
+
+Make = Callable[..., Project]
+MAGIC = bytes.fromhex("d9d505f920a163d7")
+PAGE = 4096
+LOCK_BYTE = 0x40000000
+LOG, JOURNAL = "annotations.sqlite", "annotations.sqlite-journal"
+EVENTS = 2
+
+
+def interrupt(folder: Path) -> bytes:
+    """Leave the log as a writer that was killed in a transaction leaves it, and return its journal."""
+    log, scratch = folder / LOG, folder.parent / "scratch.sqlite"
+    shutil.copy(log, scratch)
+    with closing(sqlite3.connect(scratch, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE meta SET value = value")
+        connection.execute("CREATE TABLE filler (text)")
+        connection.executemany("INSERT INTO filler VALUES (?)", [("b" * 500,)] * 300)
+        journal = bytearray(Path(f"{scratch}-journal").read_bytes())
+        log.write_bytes(scratch.read_bytes())
+        connection.execute("ROLLBACK")
+    for name in ("-wal", "-shm"):
+        Path(f"{log}{name}").unlink(missing_ok=True)
+    if struct.unpack(">I", journal[8:12])[0] == 0:
+        journal[8:12] = struct.pack(">I", (len(journal) - 512) // (PAGE + 8))
+    return bytes(journal)
+
+
+def naming(name: str) -> bytes:
+    """Return what the end of a journal says where it belongs to a transaction over several databases."""
+    text = name.encode()
+    return struct.pack(">I", LOCK_BYTE // PAGE + 1) + text + struct.pack(">II", len(text), sum(text)) + MAGIC
+
+
+def absolute(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).write_bytes(interrupt(folder) + naming(str(victim)))
+
+
+def relative(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).write_bytes(interrupt(folder) + naming(os.path.relpath(victim)))
+
+
+def linked_journal(folder: Path, victim: Path) -> None:
+    absolute(folder, victim)
+    (folder / JOURNAL).rename(folder / "notes")
+    (folder / JOURNAL).symlink_to("notes")
+
+
+def journal_linked_to_nothing(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).symlink_to("absent")
+
+
+def linked_log(folder: Path, victim: Path) -> None:
+    absolute(folder, victim)
+    (folder / "data").mkdir()
+    (folder / LOG).rename(folder / "data" / "real.sqlite")
+    (folder / JOURNAL).rename(folder / "data" / "real.sqlite-journal")
+    (folder / LOG).symlink_to("data/real.sqlite")
+
+
+def second_name_of_the_log(folder: Path, victim: Path) -> None:
+    os.link(folder / LOG, folder / "notes")
+
+
+def journal_is_the_log(folder: Path, victim: Path) -> None:
+    os.link(folder / LOG, folder / JOURNAL)
+
+
+def second_name_of_the_journal(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).write_bytes(interrupt(folder))
+    os.link(folder / JOURNAL, folder / "notes")
+
+
+def pipe(folder: Path, victim: Path) -> None:
+    os.mkfifo(folder / JOURNAL)
+
+
+def folder_as_journal(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).mkdir()
+
+
+def byte_behind(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).write_bytes(interrupt(folder) + naming(str(victim)) + b"\0")
+
+
+def line_end_behind(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).write_bytes(interrupt(folder) + naming(str(victim)) + b"\n")
+
+
+def sector_filled(folder: Path, victim: Path) -> None:
+    journal = interrupt(folder) + naming(str(victim))
+    (folder / JOURNAL).write_bytes(journal.ljust(-(-len(journal) // 512) * 512, b"\0"))
+
+
+def in_the_header(folder: Path, victim: Path) -> None:
+    journal = bytearray(interrupt(folder))
+    end = naming(str(victim))
+    journal[512 - len(end) : 512] = end
+    (folder / JOURNAL).write_bytes(journal)
+
+
+def huge(folder: Path, victim: Path) -> None:
+    with (folder / JOURNAL).open("wb") as stream:
+        stream.truncate(40 * 2**30)
+
+
+def honest(folder: Path, victim: Path) -> None:
+    (folder / JOURNAL).write_bytes(interrupt(folder))
+
+
+REFUSED = [
+    *(absolute, relative, linked_journal, journal_linked_to_nothing, linked_log, second_name_of_the_log),
+    *(journal_is_the_log, second_name_of_the_journal, pipe, folder_as_journal),
+]
+HARMLESS = [byte_behind, line_end_behind, sector_filled, in_the_header, huge, honest]
+
+
+def opened(folder: Path) -> bool:
+    try:
+        with Project.open(folder) as project:
+            return len(project.events()) == EVENTS
+    except ProjectError:
+        return False
+
+
+def verified(folder: Path) -> bool:
+    return verify_project(folder).ok
+
+
+def by_command(name: str) -> Callable[[Path], bool]:
+    def command(folder: Path) -> bool:
+        result = CliRunner().invoke(app, [name, str(folder)])
+        assert result.exit_code in (0, 1)
+        return result.exit_code == 0
+
+    return command
+
+
+DOORS = {"Project.open": opened, "verify_project": verified, "info": by_command("info"), "verify": by_command("verify")}
+
+
+@pytest.fixture
+def received(make_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two events and its images inside, as it comes from somebody else."""
+    with make_project(copy=True) as project:
+        project.append(query(0), place(0))
+    shutil.copytree(tmp_path / "project", tmp_path / "received")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "received"
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("plant", [*REFUSED, *HARMLESS], ids=lambda plant: plant.__name__)
+def test_a_planted_journal_deletes_nothing(
+    received: Path, tmp_path: Path, plant: Callable[[Path, Path], None], door: str
+) -> None:
+    """What leads SQLite to another file is refused and left where it is; any other journal is played back or left."""
+    victim = tmp_path / "home" / "thesis.txt"
+    victim.parent.mkdir()
+    victim.write_text("a thesis")
+    plant(received, victim)
+    before = (received / LOG).read_bytes()
+    result = DOORS[door](received)
+    assert victim.read_text() == "a thesis"
+    assert result == (plant in HARMLESS)
+    if plant in REFUSED:
+        assert (received / LOG).read_bytes() == before
+
+
+def test_recover_follows_no_planted_journal(received: Path, tmp_path: Path) -> None:
+    """Recovering a received project with the mirror that came with it deletes nothing elsewhere, either."""
+    victim = tmp_path / "thesis.txt"
+    victim.write_text("a thesis")
+    absolute(received, victim)
+    assert LOG in call("recover", received, code=1)
+    assert victim.read_text() == "a thesis"
