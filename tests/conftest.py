@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -20,11 +21,24 @@ settings.register_profile(
     "warpgauge", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("warpgauge")
+# Files are damaged anew in every run; what a run found is repeated by its seed, which all its processes share.
+os.environ.setdefault("WARPGAUGE_SEED", str(secrets.randbelow(2**32)))
 # Tests against napari, SpatialData, torch and others have an environment of their own: make integrations.
 collect_ignore = ["integrations"]
 # Which projects are trusted is recorded per person: not in the home of whoever runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="warpgauge-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
+
+def pytest_report_header() -> str:
+    """Say the seed of the damaged files."""
+    return f"damaged files: WARPGAUGE_SEED={os.environ['WARPGAUGE_SEED']}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say it again where something failed; the first lines may be far away, or not shown."""
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(pytest_report_header())
 
 
 @pytest.fixture(autouse=True)
