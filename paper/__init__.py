@@ -24,7 +24,6 @@ _HOMES = {
     "scales": "paper_studies:SCALES",
     "calibration": "model_studies:CALIBRATION",
     "accuracy": "model_studies:ACCURACY",
-    "suggestion": "suggestion_study:EXPERIMENT",
     "raters": "raters:EXPERIMENT",
     "answerable": "annotation_studies:ANSWERABLE",
     "certified": "certified:EXPERIMENT",

@@ -516,31 +516,6 @@ def _with_one_more(X: Array, covariances: Array, x: Array, covariance: Array) ->
     )
 
 
-def variance_reductions(
-    k: Kernel,
-    candidates: Array,
-    targets: Array,
-    X: Array,
-    covariances: Array,
-    expected: Array,
-    extra_noise: float = 0.0,
-) -> Array:
-    """Drop of the mean over T of tr k_|A(t, t) by an annotation of each candidate with covariance ``expected[i]``."""
-    targets = _points(targets)
-
-    def mean_trace(locations: Array, noises: Array) -> float:
-        joint = posterior(k, identity, locations, locations, noises, targets, extra_noise)[1]
-        return float(np.trace(joint)) / len(targets)
-
-    before = mean_trace(X, covariances)
-    return np.array(
-        [
-            before - mean_trace(*_with_one_more(X, covariances, x, sigma))
-            for x, sigma in zip(_points(candidates), expected, strict=True)
-        ]
-    )
-
-
 def information_gains(
     k: Kernel,
     candidates: Array,
@@ -608,15 +583,6 @@ def recognition(distinctiveness: Array, recognised: Array) -> tuple[float, float
     return float(found.x[0]), float(found.x[1])
 
 
-def observation_entropy(
-    k: Kernel, x: Array, sigma: Array, X: Array, covariances: Array, extra_noise: float = 0.0
-) -> float:
-    """H(tilde Phi_x | tilde Phi_X): entropy of a further annotation at x, its own noise ``sigma`` included."""
-    here = np.array([x])
-    joint = posterior(k, identity, X, X, covariances, here, extra_noise)[1]
-    return entropy_gaussian(joint + sigma + extra_noise * np.eye(len(x)))
-
-
 def krause_gains(
     k: Kernel,
     candidates: Array,
@@ -661,39 +627,6 @@ def krause_gains(
             more = _with_one_more(locations, covariances, candidates[i], expected[i])
             gains[i] = information(more, rest([*annotated, i])) - before
     return gains
-
-
-def binary_entropy(p: float) -> float:
-    """Entropy of a coin that shows heads with probability p, in nats."""
-    return -sum(q * math.log(q) for q in (p, 1.0 - p) if q > 0.0)
-
-
-def expected_open_question(
-    mu: Array, joint: Array, mapped_a: Array, mapped_b: Array, cross: Array, annotation: Array
-) -> tuple[float, float]:
-    """Entropy of "a has the smaller mean squared error than b" now, and expected after one more annotation.
-
-    phi(T) ~ N(mu, joint); ``cross`` (n d, d) is its covariance with the true match at the annotated location and
-    ``annotation`` (d, d) the covariance of the annotation there, its own noise included. By integrating the win
-    probability over where the annotation may fall: it moves the posterior mean of T along ``cross``, and of that
-    only the component that changes the difference matters, so one integral is enough.
-    """
-    a, b = _points(mapped_a), _points(mapped_b)
-    now = binary_entropy(probability_smaller_mse(mu, joint, a, b))
-    after = joint - cross @ np.linalg.solve(annotation, cross.T)
-    # mean of the difference as a function of the annotation's deviation r ~ N(0, annotation)
-    gradient = -2.0 / len(mu) * np.linalg.solve(annotation, cross.T @ (a - b).reshape(-1))
-    spread = math.sqrt(float(gradient @ annotation @ gradient))
-    direction = annotation @ gradient / spread  # one standard deviation along which the mean difference moves
-
-    def integrand(u: float) -> float:
-        moved = mu + (cross @ np.linalg.solve(annotation, u * direction)).reshape(mu.shape)
-        return binary_entropy(probability_smaller_mse(moved, after, a, b)) * math.exp(-0.5 * u * u)
-
-    grid = np.linspace(-9.0, 9.0, 4001)
-    values = np.array([integrand(float(u)) for u in grid])
-    expected = float(np.trapezoid(values, grid)) / math.sqrt(2.0 * math.pi)
-    return now, expected
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """Candidates and targets: salient points of an image to annotate, and points at which errors are measured.
 
 `find_candidates` gives corners that a person can find again, `targets_from_domain`, `targets_from_mask`,
-`targets_from_labels` and `targets_from_file` give the points at which the transformation matters; `structure_tensors`
-says how well a place is fixed in each direction. `find_foreground` separates the tissue or body from glass, air and
-padding.
+`targets_from_labels` and `targets_from_file` give the points at which the transformation matters. `find_foreground`
+separates the tissue or body from glass, air and padding.
 """
 
 from warpgauge.candidates.corners import Candidates, find_candidates
@@ -11,7 +10,7 @@ from warpgauge.candidates.distinctive import distinctiveness
 from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
 from warpgauge.candidates.outlines import DrawnRegions
 from warpgauge.candidates.regions import ImageValues, LabelRegions, ProbabilityRegions, regions_from
-from warpgauge.candidates.structure import structure_tensors, to_gray
+from warpgauge.candidates.structure import to_gray
 from warpgauge.candidates.targets import (
     targets_from_domain,
     targets_from_file,
@@ -31,7 +30,6 @@ __all__ = [
     "find_foreground",
     "foreground_from_mask",
     "regions_from",
-    "structure_tensors",
     "targets_from_domain",
     "targets_from_file",
     "targets_from_labels",

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
         segment_bound,
         segment_difference,
     )
-    from warpgauge.core.decisions import DecisionSuggester
     from warpgauge.core.designs import contest_sizes, sequential_draw
     from warpgauge.core.error_scores import win_probabilities
     from warpgauge.core.estimators import FEWEST_LOOKS, Draws, Predictions, log_evidence, single_draws
-    from warpgauge.core.noise_model import fit_noise_model
     from warpgauge.core.process import Posterior
     from warpgauge.core.slips import Screening, screen
     from warpgauge.core.tickets import log_wealth, pooled_tickets, proven
@@ -29,11 +27,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "bounded_losses": "GateDraws beyond_segment length_difference relative_gate_tickets segment_bound "
     "segment_difference",
-    "decisions": "DecisionSuggester",
     "designs": "contest_sizes sequential_draw",
     "error_scores": "win_probabilities",
     "estimators": "FEWEST_LOOKS Draws Predictions log_evidence single_draws",
-    "noise_model": "fit_noise_model",
     "process": "Posterior",
     "slips": "Screening screen",
     "tickets": "log_wealth pooled_tickets proven",
@@ -42,7 +38,6 @@ _HOME_OF = {name: f"warpgauge.core.{module}" for module, names in _HOMES.items()
 
 __all__ = [
     "FEWEST_LOOKS",
-    "DecisionSuggester",
     "Draws",
     "GateDraws",
     "Posterior",
@@ -50,7 +45,6 @@ __all__ = [
     "Screening",
     "beyond_segment",
     "contest_sizes",
-    "fit_noise_model",
     "length_difference",
     "log_evidence",
     "log_wealth",

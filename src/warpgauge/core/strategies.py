@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpgauge.core.arrays import Bools, Floats, Ints, thinned_rows
+from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.core.eager_gains import EagerGains, KernelGivenTargets
 from warpgauge.core.factors import is_isotropic, log_determinants
 from warpgauge.core.gains import TIE, VERY_MANY, LazyGains, highest_bounds
-from warpgauge.core.objectives import KrauseGains, VarianceGains
 from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError
@@ -53,12 +52,6 @@ class NoiseAwareLazyGains(LazyGains):
         self._own = 0.5 * log_determinants(self.expected)
         self._isotropic = is_isotropic(self.expected)
 
-    def expect(self, expected: Floats) -> None:
-        """Expect other covariances of annotations to come; bounds stay bounds."""
-        self._take(expected)
-        self.gain = self._entropies(np.arange(len(self.candidates)))
-        self._bounded_at = self._lowered_at = 0
-
     def _entropies_of(self, covariance: Floats, rows: Ints) -> Floats:
         here = slice(None) if len(self.expected) == 1 else rows
         expected, own = self.expected[here], self._own[here]
@@ -80,10 +73,6 @@ class NoiseAwareEagerGains(EagerGains):
         expected: Floats,
     ) -> None:
         super().__init__(conditioned, given, candidates, outside, same_point)
-        self.expected = expected
-
-    def expect(self, expected: Floats) -> None:
-        """Expect other covariances of annotations to come."""
         self.expected = expected
 
     def all(self) -> Floats:
@@ -135,10 +124,6 @@ class WeightedGains:
         if chance.shape != (n,) or not ((chance >= 0) & (chance <= 1)).all():
             raise InvalidInputError(f"The chance must be {n} numbers from 0 to 1, one for each candidate.")
         self.chance = chance.copy()
-
-    def expect(self, expected: Floats) -> None:
-        """Expect other covariances of annotations to come."""
-        self.gains.expect(expected)
 
     def add(self, location: Floats, noise: Floats) -> None:
         """Take a further annotation into account; chances stay as they are until others are set."""
@@ -209,20 +194,13 @@ def _highest(rows: Ints, values: Floats, best: float) -> tuple[Ints, Floats]:
     return rows[high], values[high]
 
 
-STRATEGIES = ("entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random")
-# Gains that depend on how exact the annotations to come will be.
-EXPECTING = (NoiseAwareLazyGains, NoiseAwareEagerGains, WeightedGains, VarianceGains, KrauseGains)
-Gains = LazyGains | EagerGains | WeightedGains | VarianceGains | KrauseGains
+STRATEGIES = ("entropy", "information", "farthest", "random")
+Gains = LazyGains | EagerGains | WeightedGains
 
 # A candidate this close to a target, in smallest scales, is that target.
 _SAME_POINT = 1e-9
 # A candidate whose variance given all targets is below this share of the prior's is determined by them to rounding.
 _DETERMINED = 1e-11
-# Doubles that may be stored for candidates x targets with isotropic noise; anisotropic noise needs d^2 as many.
-_LARGEST_BLOCK = 10_000_000
-_FEWEST_TARGETS, _MOST_TARGETS = 200, 2000
-# A matrix of so many candidates squared is kept for the mutual information: 128 MB.
-_MOST_IN_A_MATRIX = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,17 +215,12 @@ class Setting:
         Distinct; None where every candidate is a target.
     expected : (n, d, d) array
         Covariance expected of an annotation of each candidate, the model's extra noise included.
-    default : (d, d) array
-        Covariance of an annotation elsewhere, the extra noise included.
-    seed : int
     """
 
     prior: TransformationPrior
     candidates: Floats
     targets: Floats | None
     expected: Floats
-    default: Floats
-    seed: int
 
     @property
     def same_point(self) -> float:
@@ -262,14 +235,7 @@ class Setting:
 
 def start(strategy: str, setting: Setting) -> Gains:
     """Return the gains of a strategy before any annotation."""
-    if strategy == "variance":
-        return VarianceGains(setting.nothing_known(), setting.candidates, _integrated_over(setting), setting.expected)
-    if strategy == "mutual_information":
-        return _krause(setting)
-    if strategy in ("information", "noise_aware"):
-        information = _information(setting)
-        return WeightedGains(information) if strategy == "information" else information
-    return _entropy(setting)
+    return WeightedGains(_information(setting)) if strategy == "information" else _entropy(setting)
 
 
 def _entropy(setting: Setting) -> Gains:
@@ -307,30 +273,3 @@ def _outside(setting: Setting) -> Ints:
         return np.empty(0, dtype=np.int64)
     distances = cKDTree(setting.targets).query(setting.candidates)[0]
     return np.flatnonzero(distances > setting.same_point).astype(np.int64)
-
-
-def _integrated_over(setting: Setting) -> Floats:
-    """Targets of the integrated variance: those given, else the candidates or a sample of them."""
-    if setting.targets is not None:
-        return setting.targets
-    n = len(setting.candidates)
-    if n * n <= _LARGEST_BLOCK:
-        return setting.candidates
-    most = int(np.clip(_LARGEST_BLOCK // n, _FEWEST_TARGETS, _MOST_TARGETS))
-    return np.asarray(setting.candidates[thinned_rows(n, most, setting.seed)])
-
-
-def _krause(setting: Setting) -> KrauseGains:
-    from scipy.spatial import cKDTree
-
-    n, d = setting.candidates.shape
-    others = np.empty((0, d))
-    if setting.targets is not None:
-        others = setting.targets[cKDTree(setting.candidates).query(setting.targets)[0] > setting.same_point]
-    if max(n, len(others)) > _MOST_IN_A_MATRIX:
-        raise InvalidInputError(
-            f'The strategy "mutual_information" keeps a matrix of all candidates, at most {_MOST_IN_A_MATRIX:,} of '
-            f"them and of other targets; got {n:,} and {len(others):,}: give fewer, or choose another strategy."
-        )
-    noise = np.broadcast_to(setting.default, (len(others), d, d))
-    return KrauseGains(setting.nothing_known(), setting.candidates, others, setting.expected, noise)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
@@ -17,29 +16,10 @@ from warpgauge.core.arrays import Floats, as_covariances, as_points
 from warpgauge.core.gains import TIE
 from warpgauge.core.kernels import Kernel, KernelBundle
 from warpgauge.core.process import TransformationPrior
-from warpgauge.core.strategies import EXPECTING, STRATEGIES, Setting, WeightedGains, start
+from warpgauge.core.strategies import STRATEGIES, Setting, WeightedGains, start
 from warpgauge.core.tiles import TILE
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
-
-
-@dataclass(frozen=True)
-class StoppingRule:
-    """When enough has been annotated; every rule that is given can end it.
-
-    Attributes
-    ----------
-    budget : int, optional
-        Largest number of annotations.
-    mean_sd : float, optional
-        Stop when the mean posterior standard deviation over the targets is below this, in world units.
-    gain : float, optional
-        Stop when the best expected gain is below this, in the strategy's unit (nats but for ``"variance"``).
-    """
-
-    budget: int | None = None
-    mean_sd: float | None = None
-    gain: float | None = None
 
 
 def assumed_covariance(prior: TransformationPrior, d: int) -> Floats:
@@ -66,22 +46,14 @@ class Suggester:
     targets : (N, d) array, optional
         Locations whose match matters. ``None`` means that every candidate is a target; which others are then has no
         effect.
-    strategy : {"entropy", "information", "variance", "mutual_information", "noise_aware", "farthest", "random"}
+    strategy : {"entropy", "information", "farthest", "random"}
         ``"entropy"`` is the paper's. ``"information"`` is the information that an annotation is expected to bring,
-        times the ``chance`` that there is one (:mod:`warpgauge.core.strategies`): what sessions use.
-        ``"variance"`` lowers the mean posterior variance over the targets most
-        (:class:`~warpgauge.core.objectives.VarianceGains`; without ``targets`` those are the candidates, or a sample of
-        200 to 2,000 of them by the seed where there are more than 10 million pairs); ``"mutual_information"`` is
-        Krause's (:class:`~warpgauge.core.objectives.KrauseGains`, for at most 4,000 candidates); ``"noise_aware"``
-        weighs how exact an annotation of each candidate will be (``warpgauge.core.strategies``). ``"farthest"``
+        times the ``chance`` that there is one (:mod:`warpgauge.core.strategies`): what sessions use. ``"farthest"``
         (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
     seed : int
         Breaks ties, picks the first of ``"farthest"`` and orders ``"random"``.
     default_covariance : (d, d) array, optional
-        Assumed where :meth:`record` is not told one, and within a batch.
-    candidate_covariances : (n, d, d) array, optional
-        Expected covariance of an annotation of each candidate, in place of the default one; what ``"information"``,
-        ``"variance"``, ``"mutual_information"`` and ``"noise_aware"`` expect.
+        Assumed where :meth:`record` is not told one, within a batch, and by ``"information"``.
     chance : (n,) array, optional
         Chance that each candidate can be answered, for ``"information"``; 1 by default.
     """
@@ -94,7 +66,6 @@ class Suggester:
         strategy: str = "entropy",
         seed: int = 0,
         default_covariance: ArrayLike | None = None,
-        candidate_covariances: ArrayLike | None = None,
         chance: ArrayLike | None = None,
     ) -> None:
         if strategy not in STRATEGIES:
@@ -107,7 +78,6 @@ class Suggester:
         self.targets = None if targets is None else np.unique(as_points(targets, "targets", d), axis=0)
         assumed = assumed_covariance(prior, d) if default_covariance is None else np.asarray(default_covariance)
         self.default_covariance = as_covariances(assumed[None], 1, d, "default_covariance")[0]
-        self.candidate_covariances = self._checked(candidate_covariances)
         self._gains = start(self.strategy, self._setting())
         if chance is not None:
             self.set_chance(chance)
@@ -121,25 +91,15 @@ class Suggester:
         if len(self.candidates) >= _MANY and compiled.is_on_disk(compiled.explained):
             _load_loops()
 
-    def _checked(self, covariances: ArrayLike | None) -> Floats | None:
-        n, d = self.candidates.shape
-        return None if covariances is None else as_covariances(covariances, n, d, "candidate_covariances")
-
     def _setting(self) -> Setting:
-        n, d = self.candidates.shape
-        own, default = self.candidate_covariances, self.prior.total_noise(self.default_covariance[None])[0]
-        expected = np.broadcast_to(default, (n, d, d)) if own is None else self.prior.total_noise(own)
-        return Setting(self.prior, self.candidates, self.targets, expected, default, self.seed)
+        expected = self.prior.total_noise(self.default_covariance[None])
+        return Setting(
+            self.prior, self.candidates, self.targets, np.broadcast_to(expected, (*self.candidates.shape, self.d))
+        )
 
     def __repr__(self) -> str:
         left = f"{int(self._alive.sum())} of {counted(len(self.candidates), 'candidate')} left"
         return f"<Suggester: {self.strategy}, {left}, {counted(len(self._log), 'annotation')}>"
-
-    def expect(self, candidate_covariances: ArrayLike) -> None:
-        """Expect these covariances of annotations of the candidates, (n, d, d), from now on."""
-        self.candidate_covariances = self._checked(candidate_covariances)
-        if isinstance(self._gains, EXPECTING):
-            self._gains.expect(self._setting().expected)
 
     def set_chance(self, chance: ArrayLike | None) -> None:
         """Weigh the candidates by the chance that they can be answered, (n,) numbers from 0 to 1; None for 1."""
@@ -166,10 +126,9 @@ class Suggester:
         return tuple(self._log)
 
     def gains(self) -> Floats:
-        """Return the expected gain of every candidate; -inf where not to ask.
+        """Return the expected gain of every candidate in nats; -inf where not to ask.
 
-        ``Delta H`` in nats, Eqs. (delta_H_in_T), (delta_H_not_in_T), with ``"entropy"``, ``"farthest"``, ``"random"``;
-        the strategy's own objective with the others, for ``"variance"`` in squared world units.
+        ``Delta H``, Eqs. (delta_H_in_T), (delta_H_not_in_T); with ``"information"`` the value of each question.
         """
         return np.where(self._alive, self._gains.all(), -np.inf)
 
@@ -198,7 +157,7 @@ class Suggester:
     def suggest(self, count: int | None = None) -> int | list[int]:
         """Index of the next candidate, or a list of ``count`` of them.
 
-        In a batch, each is chosen as if the former had been annotated with the covariance expected there.
+        In a batch, each is chosen as if the former had been annotated with the default covariance.
         """
         if count is None:
             return self._best()
@@ -221,8 +180,6 @@ class Suggester:
     def record(self, index: int, covariance: ArrayLike | None = None) -> None:
         """Take note that a candidate was annotated with this covariance; where its match lies is not needed."""
         checked = self._index(index)
-        if covariance is None and self.candidate_covariances is not None:
-            covariance = self.candidate_covariances[checked]
         self._record_at(self.candidates[checked], covariance)
         self._log.append(checked)
         self._alive[checked] = False
@@ -269,27 +226,6 @@ class Suggester:
         self._skipped.remove(checked)
         if checked not in self._log:
             self._alive[checked] = True
-
-    def mean_sd(self) -> float:
-        """Mean posterior standard deviation, ``sqrt(tr k / d)``, over the targets (or candidates), in world units."""
-        conditioned = self._gains.conditioned
-        points = self.candidates if self.targets is None else self.targets
-        return float(np.mean(np.sqrt(conditioned.variances(points))))
-
-    def stop_reason(self, rule: StoppingRule) -> str | None:
-        """Sentence that says why to stop now, or None to go on."""
-        if rule.budget is not None and len(self._log) >= rule.budget:
-            return f"the budget of {counted(rule.budget, 'annotation')} is used up"
-        if not self._alive.any():
-            return "no candidate is left"
-        if rule.mean_sd is not None and (sd := self.mean_sd()) < rule.mean_sd:
-            return f"the mean standard deviation over the targets, {sd:.3g}, is below {rule.mean_sd:.3g}"
-        if rule.gain is not None:
-            gain = float(self._gains.near_best(self._alive)[1].max())
-            if gain < rule.gain:
-                unit = "" if self.strategy == "variance" else " nats"
-                return f"the best expected gain, {gain:.3g}{unit}, is below {rule.gain:.3g}"
-        return None
 
     def _index(self, index: int) -> int:
         if int(index) != index or not 0 <= index < len(self.candidates):
