@@ -28,4 +28,4 @@ def mutual_information_gains(
     noise = covariance + prior.noise * np.eye(d)
     joint = nothing.joint_covariance(candidates) + np.kron(np.eye(n), noise)
     blocks = np.linalg.inv(joint).reshape(n, d, n, d)[np.arange(n), :, np.arange(n), :]
-    return 0.5 * (np.linalg.slogdet(given)[1] + np.linalg.slogdet(blocks)[1])
+    return np.asarray(0.5 * (np.linalg.slogdet(given)[1] + np.linalg.slogdet(blocks)[1]))

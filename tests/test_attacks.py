@@ -33,7 +33,6 @@ from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import read_landmarks
 from warpgauge.io.transforms import AffineTransform, read_transform, write_transform
-from warpgauge.maps.checkpoints import Checkpoint
 from warpgauge.project import Project
 from warpgauge.project.errors import UntrustedProjectError
 from warpgauge.project.integrity import verify_project
@@ -326,20 +325,17 @@ def test_a_study_that_is_nested_absurdly(tmp_path: Path) -> None:
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
-@pytest.mark.parametrize("read", ["certificate", "transform", "dataset", "grid", "landmarks", "map"])
+@pytest.mark.parametrize("read", ["certificate", "transform", "dataset", "grid", "landmarks"])
 def test_json_that_is_nested_absurdly(read: str, tmp_path: Path) -> None:
     """Wherever JSON is read, a hundred thousand brackets are one sentence."""
     file = tmp_path / ("x.grid.json" if read == "grid" else "x.json")
     file.write_text(DEEP)
-    if read == "map":
-        (tmp_path / "x.npy.json").write_text(DEEP)
     readers: dict[str, Callable[[], object]] = {
         "certificate": lambda: read_certificate(file),
         "transform": lambda: read_transform(file, format="warpy"),
         "dataset": lambda: new_study(tmp_path / "s.toml", "learn2reg", file),
         "grid": lambda: read_grid(file),
         "landmarks": lambda: read_landmarks(file),
-        "map": lambda: Checkpoint(tmp_path / "x.npy", (2, 2), "key"),
     }
     refused(readers[read])
 

@@ -13,12 +13,10 @@ import models
 import warpgauge as wg
 from command_tools import ask, call
 from remote_tools import BUCKET, file_server, s3_server, upload
-from warpgauge.compute import ProcessPool
 from warpgauge.core.process import Posterior
 from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.io.stores import RemotePath
-from warpgauge.maps import write_map
-from warpgauge.maps.sharded import write_sharded_map
+from warpgauge.maps import standard_deviation_map, write_map
 
 zarr = pytest.importorskip("zarr")
 
@@ -39,9 +37,9 @@ def posterior() -> Posterior:
 
 @pytest.fixture(scope="module")
 def local(posterior: Posterior, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sharded map in a folder."""
+    """A map in a folder."""
     place = tmp_path_factory.mktemp("maps") / "sd.ome.zarr"
-    write_sharded_map("sd", posterior, GRID, place)
+    write_map(standard_deviation_map(posterior, GRID), GRID, place)
     return place
 
 
@@ -94,19 +92,6 @@ def test_ome_zarr_0_4_is_read_by_address(s3: str, tmp_path: Path) -> None:
     image = wg.read_image(upload(tmp_path / "old.zarr", "old.zarr"))
     np.testing.assert_array_equal(image.read(), values)
     assert image.grid.spacing.tolist() == [0.25, 0.5]
-
-
-def test_workers_write_a_map_to_a_bucket(s3: str, posterior: Posterior, local: Path) -> None:
-    """Shards written by two processes to S3 are those of the folder, to the byte, and are found by a second run."""
-    place = f"s3://{BUCKET}/maps/sd.ome.zarr"
-    with ProcessPool(2) as pool:
-        written = write_sharded_map("sd", posterior, GRID, place, executor=pool)
-    files = [file.relative_to(local).as_posix() for file in local.rglob("*") if file.is_file()]
-    assert sorted(name for name, _, _ in RemotePath(place).objects()) == sorted(files)
-    for name in files:
-        assert (RemotePath(place) / name).read_bytes(2**24) == (local / name).read_bytes(), name
-    again = write_sharded_map("sd", posterior, GRID, place)
-    assert (again.filled, again.kept) == (0, written.filled)
 
 
 @pytest.mark.parametrize(

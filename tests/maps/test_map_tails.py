@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import warpgauge as wg
 from models import make
 from warpgauge import maps
 from warpgauge.core.process import Posterior
-from warpgauge.errors import InvalidInputError
 from warpgauge.maps.exceedance import factor_quadrature, gaussian_exceedances
 
 NU = 4.0
@@ -139,13 +137,3 @@ def test_the_probabilities_that_are_averaged_are_right_by_themselves(d: int) -> 
         typical = sd > t / 1000
         np.testing.assert_allclose(found[typical], expected[typical], atol=ACCURACY / 10)
         assert ((expected > 0.01) & (expected < 0.99)).sum() > n / 10
-
-
-def test_a_checkpoint_of_other_tails_is_refused(tmp_path: Path) -> None:
-    """Mean and covariance are the same; the map is not."""
-    path, grid = tmp_path / "map.npy", grid_in(2)
-    maps.error_map(posterior_with(NU), shifted, grid, checkpoint=path)
-    for other in (np.inf, 5.0):
-        with pytest.raises(InvalidInputError, match="belongs to a map of another"):
-            maps.error_map(posterior_with(other), shifted, grid, checkpoint=path)
-    maps.error_map(posterior_with(NU), shifted, grid, checkpoint=path)

@@ -10,7 +10,7 @@ import pytest
 import warpgauge as wg
 from models import make
 from warpgauge.errors import InvalidInputError
-from warpgauge.maps import deformation_grid, error_map, warped_image, write_map
+from warpgauge.maps import error_map, warped_image, write_map
 
 
 def test_simpleitk_resamples_to_the_same_image() -> None:
@@ -54,23 +54,6 @@ def test_colour_levels_and_posterior_mean(tmp_path: Path) -> None:
     np.testing.assert_allclose(warped_image(image, posterior, grid).ravel(), mean[:, 0], atol=1e-6)
 
 
-def test_lines_are_the_mapped_lines_of_a_regular_grid() -> None:
-    """4 x 3 cells of 10: five and four lines, ends where the affine map takes the corners; a gap is NaN."""
-    grid = wg.Grid((41, 31), origin=[2.0, 3.0])
-
-    def shear(points: np.ndarray) -> np.ndarray:
-        mapped = points + np.stack([0.5 * points[:, 1], np.zeros(len(points))], axis=1)
-        mapped[points[:, 0] > 40] = np.nan
-        return mapped
-
-    lines = deformation_grid(shear, grid, lines=5, steps=21)
-    assert len(lines) == 4 + 5
-    np.testing.assert_allclose(lines[0][0], [2 + 1.5, 3.0])
-    assert np.isnan(lines[0][-1]).all()
-    np.testing.assert_allclose(lines[4][-1], [2 + 16.5, 33.0])
-    np.testing.assert_allclose(lines[5][:, 0] - lines[4][:, 0], 10.0)
-
-
 @pytest.mark.parametrize("isotropic", [True, False])
 @pytest.mark.parametrize("d", [2, 3])
 def test_a_transform_equal_to_the_posterior_mean_has_no_error_anywhere(d: int, isotropic: bool) -> None:
@@ -88,6 +71,6 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="order 0 or 1"):
         warped_image((np.zeros((5, 4)), grid), lambda x: x, grid, order=3)
     with pytest.raises(InvalidInputError, match="transform with map or a callable"):
-        deformation_grid(3, grid)
+        error_map(make(2, "wendland", True, "affine").prior.condition(wg.Annotations.empty(2)), 3, grid)
     with pytest.raises(InvalidInputError, match="one moving point for each"):
         warped_image((np.zeros((5, 4)), grid), lambda x: x[:, 0], grid)

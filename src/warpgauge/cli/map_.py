@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from warpgauge.cli.arguments import chosen_transforms, cluster_options, executor_for, project_argument, resume_option
+from warpgauge.cli.arguments import NEW, chosen_transforms, project_argument
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.errors import InvalidInputError
 
@@ -28,22 +28,17 @@ Examples:
   warpgauge map lesion sd sd.png
   warpgauge map lesion error error.nii.gz --transform bspline --full
   warpgauge map lesion blended blended.png --transform bspline
-  warpgauge map lung exceedance over2mm.nii.gz --transform bspline --tolerance 2
-  warpgauge map brain error --transform bspline --full --output error.ome.zarr --jobs 8""",
+  warpgauge map lung exceedance over2mm.nii.gz --transform bspline --tolerance 2""",
 )
 @project_argument
 @click.argument("kind", type=click.Choice([*_OF_POSTERIOR, *_OF_TRANSFORM]))
-@click.argument("out", required=False)
-@click.option("--output", metavar="OUT", help="The same as OUT; also an address, as in s3://bucket/map.ome.zarr.")
+@click.argument("out", type=NEW)
 @click.option("--transform", "name", help="The transform to map, for error, exceedance, significance and blended.")
 @click.option("--tolerance", type=float, help="Largest acceptable error in world units, for exceedance.")
 @click.option("--full", is_flag=True, help="Every pixel of the fixed image; by default a coarser grid over it.")
 @click.option("--title", default="", help="Title of a picture.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Parallel processes, for .zarr.")
-@cluster_options
-@resume_option("replace the .zarr that is there")
 @json_option
-def map_(project: Path, kind: str, out: str | None, output: str | None, as_json: bool, **options: Any) -> None:
+def map_(project: Path, kind: str, out: Path, as_json: bool, **options: Any) -> None:
     """Write a map of errors or uncertainty over the fixed image.
 
     KIND is mean (displacement of the posterior mean), entropy, sd (standard deviation in world units); or, of a
@@ -51,87 +46,28 @@ def map_(project: Path, kind: str, out: str | None, output: str | None, as_json:
     (Benjamini-Hochberg-adjusted p-values) or blended (error, faded where the annotations say too little). OUT ends in
     .nii.gz, .nrrd, .zarr or .tif for numbers in the right frame, or in .png or .svg for a picture with legend and
     scale bar.
-
-    A .zarr (OME-Zarr, multiscale) is written a shard at a time, in bounded memory, whatever its size; shards are made
-    by --jobs processes or on a cluster, and an interrupted map is continued by the same command.
     """
     from warpgauge.evaluation import project_posterior
     from warpgauge.project import Project
 
-    if (out is None) == (output is None):
-        raise click.UsageError("Say where to write the map, by OUT or by --output.")
-    aim = str(out or output)
-    _check_request(kind, aim, options)
+    _check_request(kind, out, options)
     with Project.open(project) as opened:
         posterior = project_posterior(opened)
         grid = opened.fixed_grid
         if not options["full"]:
             grid = grid.coarsened(max(1.0, max(grid.size) / _LONGEST[grid.d]))
-        facts: dict[str, Any] = {"written": aim, "kind": kind, "size": list(grid.size), "units": opened.units}
-        if aim.lower().endswith(".zarr"):
-            facts |= _shards(opened, posterior, kind, grid, aim, options)
-        else:
-            facts |= _whole(opened, posterior, kind, grid, Path(aim), options)
+        facts: dict[str, Any] = {"written": str(out), "kind": kind, "size": list(grid.size), "units": opened.units}
+        facts |= _whole(opened, posterior, kind, grid, out, options)
     print_json(facts) if as_json else print_facts(facts)
 
 
-def _check_request(kind: str, aim: str, options: dict[str, Any]) -> None:
-    from warpgauge.io.stores import is_url
-
-    picture, zarr = Path(aim).suffix.lower() in _PICTURES, aim.lower().endswith(".zarr")
-    if kind == "blended" and not picture:
+def _check_request(kind: str, out: Path, options: dict[str, Any]) -> None:
+    if kind == "blended" and out.suffix.lower() not in _PICTURES:
         raise InvalidInputError("A blended map is a picture: give OUT a name that ends in .png or .svg.")
     if kind in _OF_TRANSFORM and options["name"] is None:
         raise InvalidInputError(f"A map of kind {kind} needs --transform NAME.")
     if kind == "exceedance" and options["tolerance"] is None:
         raise InvalidInputError("An exceedance map needs --tolerance, the error that counts in world units.")
-    if kind == "significance" and zarr:
-        raise InvalidInputError(
-            "A significance map compares all elements with each other and cannot be written in shards; write it to "
-            ".nii.gz or .nrrd."
-        )
-    if is_url(aim) and not zarr:
-        raise InvalidInputError(f"{aim!r} is an address; only maps that end in .zarr can be written to one.")
-    if not zarr and (options["jobs"] != 1 or options["scheduler"] or options["cluster"]):
-        raise InvalidInputError("--jobs, --scheduler and --cluster need an OUT that ends in .zarr, a shard per job.")
-
-
-def _shards(project: Any, posterior: Any, kind: str, grid: Any, aim: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Write a map shard by shard, wherever the options say, and return what was done."""
-    from functools import partial
-
-    from warpgauge.maps.sharded import write_sharded_map
-
-    if project.missing is not None:
-        click.echo("note: areas without a match keep their values in a map that is written in shards.", err=True)
-    transform = partial(_transform, project.folder.resolve(), options["name"]) if kind in _OF_TRANSFORM else None
-    _note_lost_frame(grid, Path(aim))
-    with executor_for(options) as executor, progress(
-        f"{kind} map"
-    ) as show:  # fmt: skip
-        written = write_sharded_map(
-            kind,
-            posterior,
-            grid,
-            aim,
-            transform=transform,
-            tolerance=options["tolerance"],
-            executor=executor,
-            progress=show,
-            fresh=not options["resume"],
-            drop_frame=True,
-        )
-    return {"levels": written.levels, "shards written": written.filled, "shards there already": written.kept}
-
-
-def _transform(folder: Path, name: str) -> Any:
-    """Return a transform of a project; called on the workers, which need the project's folder at the same path."""
-    from warpgauge.project import Project
-
-    # Whoever started the command has opened it already, so that it is trusted.
-    with Project.open(folder, check_images=False, trust=True) as project:
-        (transform,) = chosen_transforms(project, (name,)).values()
-    return transform
 
 
 def _whole(project: Any, posterior: Any, kind: str, grid: Any, out: Path, options: dict[str, Any]) -> dict[str, Any]:

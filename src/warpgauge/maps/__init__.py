@@ -19,10 +19,8 @@ from warpgauge.maps.picture_parts import (
     OKABE_ITO,
     Plane,
     blended_map,
-    deformation_grid,
     entropy_limits,
     entropy_of_deviation,
-    known_points,
     known_share,
     orthogonal_planes,
     picture_grid,
@@ -30,7 +28,6 @@ from warpgauge.maps.picture_parts import (
     warped_image,
 )
 from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, picture_bytes, plain_text, save_picture
-from warpgauge.maps.sharded import ShardedMap, write_sharded_map
 
 __all__ = [
     "KINDS",
@@ -38,10 +35,8 @@ __all__ = [
     "Picture",
     "Plane",
     "Progress",
-    "ShardedMap",
     "adjusted_significance",
     "blended_map",
-    "deformation_grid",
     "displayable",
     "entropy_limits",
     "entropy_map",
@@ -49,7 +44,6 @@ __all__ = [
     "error_map",
     "exceedance_map",
     "exceedance_probability",
-    "known_points",
     "known_share",
     "map_picture",
     "mean_map",
@@ -64,5 +58,4 @@ __all__ = [
     "standard_deviation_map",
     "warped_image",
     "write_map",
-    "write_sharded_map",
 ]

@@ -1,4 +1,4 @@
-"""Parts of a picture of a map: flat cuts, colour scales, fading by what is known, warped images and grids of lines.
+"""Parts of a picture of a map: flat cuts, colour scales, fading by what is known, and warped images.
 
 The colour scales are perceptually uniform and distinct with every kind of colour vision. They are matplotlib's (extra
 ``report``), imported when a colour is first asked for. :mod:`warpgauge.maps.pictures` puts the parts together.
@@ -195,11 +195,6 @@ def entropy_limits(posterior: Posterior, *, pixel: float | None = None) -> tuple
     return entropy_of_deviation(known, d), entropy_of_deviation(unknown, d)
 
 
-def known_points(posterior: Posterior, points: ArrayLike, *, pixel: float | None = None) -> NDArray[np.bool_]:
-    """Whether the annotations say enough about each point: half known or more, as maps show it."""
-    return np.asarray(known_share(posterior.entropy(points), entropy_limits(posterior, pixel=pixel)) >= HALF_KNOWN)
-
-
 def known_share(entropy: ArrayLike, limits: tuple[float, float]) -> Floats:
     """Opacity in [0, 1]: 1 up to the first entropy, 0 from the second on, linear between; never rising in entropy."""
     low, high = limits
@@ -305,41 +300,3 @@ def warped_image(
         if progress is not None:
             progress(stop, grid.count)
     return out.reshape(*grid.shape, -1) if samples.ndim > frame.d else out.reshape(grid.shape)
-
-
-def deformation_grid(transform: Any, grid: Grid, *, lines: int = 20, steps: int = 200) -> list[Floats]:
-    """Lines of a regular grid over the fixed image, mapped into the moving image.
-
-    Parameters
-    ----------
-    transform : Transform, Posterior or callable
-    grid : Grid
-        Its extent is covered; 3D grids give the lines of their three middle planes.
-    lines : int
-        Along the longest axis; the distance between lines is the same along every axis.
-    steps : int
-        Points on a line of the longest axis.
-
-    Returns
-    -------
-    list of (m, d) arrays
-        Moving world points; NaN rows where the transform is not defined interrupt a line.
-    """
-    if lines < 2 or steps < 2:
-        raise InvalidInputError(f"A deformation grid needs at least 2 lines of 2 steps, got {lines} and {steps}.")
-    apply = mapping(transform, "deformation_grid", grid.d).map
-    extent = (np.asarray(grid.size) - 1).astype(np.float64)
-    lengths = extent * grid.spacing
-    distance = lengths.max() / (lines - 1)
-    places = [np.linspace(0, e, max(2, round(n / distance) + 1)) for e, n in zip(extent, lengths, strict=True)]
-    result = []
-    for along, across in [(a, b) for a in range(grid.d) for b in range(grid.d) if a != b]:
-        count = max(2, round(steps * lengths[along] / lengths.max()))
-        for place in places[across]:
-            index = np.tile(extent / 2, (count, 1))
-            index[:, along] = np.linspace(0, extent[along], count)
-            index[:, across] = place
-            line = apply(grid.index_to_world(index)).copy()
-            line[~defined_rows(line)] = np.nan
-            result.append(line)
-    return result

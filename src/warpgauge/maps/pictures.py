@@ -7,7 +7,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,6 @@ class Picture:
         Fades and hatches where the entropy is high, see `entropy_limits`.
     points : (n, d) array, optional
         Annotated points, drawn as small open circles.
-    lines : list of (m, d) arrays, optional
-        Lines such as those of `deformation_grid`; in 3D their projection onto each plane is drawn.
     planes : sequence of Plane, optional
         For 3D; three middle planes by default.
     tolerance : float, optional
@@ -109,7 +107,6 @@ class Picture:
     entropy: Floats | None = None
     limits: tuple[float, float] | None = None
     points: Floats | None = None
-    lines: Sequence[Floats] = field(default_factory=tuple)
     planes: Sequence[Plane] | None = None
     tolerance: float | None = None
     outline: bool = False
@@ -315,9 +312,6 @@ def _marks(library: Any, place: Any, picture: Picture, plane: Plane) -> None:
     from matplotlib import patheffects
 
     halo = [patheffects.withStroke(linewidth=2.2, foreground=_HALO)]
-    for line in picture.lines:
-        positions, _ = plane.positions(line)
-        place.plot(positions[:, 0], positions[:, 1], color="#E69F00", linewidth=0.7, zorder=4)
     if picture.points is not None and len(picture.points):
         positions, near = plane.positions(picture.points, within=2.0)
         place.plot(
