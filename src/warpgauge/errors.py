@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -147,6 +149,14 @@ class NumericalWarning(WarpgaugeWarning):
 
 class SuspiciousDataWarning(WarpgaugeWarning):
     """The data are legal but probably not what was meant."""
+
+
+def warn_suspicious(message: str) -> None:
+    """Give a `SuspiciousDataWarning` that points at the line which called warpgauge, however deep this is called."""
+    depth, caller = 2, sys._getframe(1)
+    while caller.f_back is not None and caller.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        depth, caller = depth + 1, caller.f_back
+    warnings.warn(message, SuspiciousDataWarning, stacklevel=depth)
 
 
 def packages(extra: str) -> list[str]:

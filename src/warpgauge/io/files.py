@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -25,6 +25,7 @@ from warpgauge.errors import (
     InvalidInputError,
     MissingExtraError,
     WarpgaugeError,
+    WarpgaugeWarning,
     install_advice,
 )
 from warpgauge.io.inside import own_file
@@ -156,25 +157,17 @@ def write_whole(file: Path, data: bytes | memoryview, *, durable: bool = False) 
 
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[int], object] | None = None) -> Iterator[int]:
+def locked(path: Path) -> Iterator[int]:
     """Hold a file's lock, which ends with the process at the latest, and yield the file's descriptor.
 
-    ``waiting`` is called with the descriptor again and again while another process holds the lock. Where the system has
-    no such locks, nobody waits.
+    Where the system has no such locks, nobody waits.
     """
     handle = own_file(path, os.O_RDWR | os.O_CREAT)
     try:
         with suppress(ImportError):
             import fcntl
 
-            while waiting is not None:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    waiting(handle)
-            else:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield handle
     finally:
         os.close(handle)
@@ -273,16 +266,22 @@ def allowed(path: Path) -> bool:
 
 @contextmanager
 def foreign_decoder(path: PathLike, what: str) -> Iterator[None]:
-    """Turn whatever a foreign library raises on a broken file into one `FileFormatError`, and keep its warnings quiet.
+    """Turn whatever the reading of a broken file raises into one `FileFormatError`, and keep warnings quiet."""
+    with readable(path, what), _FOREIGN, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
-    Decoders of untrusted bytes raise anything from ``struct.error`` to ``IndexError``; the net has to be wide. The
-    errors of warpgauge itself pass through.
+
+@contextmanager
+def readable(path: PathLike, what: str) -> Iterator[None]:
+    """Turn whatever the reading of a broken file raises into one `FileFormatError`.
+
+    Decoders of untrusted bytes raise anything from ``struct.error`` to ``RecursionError``; the net has to be wide. The
+    errors and warnings of warpgauge itself pass through.
     """
     try:
-        with _FOREIGN, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except WarpgaugeError:
+        yield
+    except (WarpgaugeError, WarpgaugeWarning):
         raise
     except Exception as error:
         raise FileFormatError(

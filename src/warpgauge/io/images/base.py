@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import content_hash, files_hash, foreign_decoder
+from warpgauge.io.files import content_hash, files_hash, readable
 from warpgauge.io.images.pyramid import Pyramid
 from warpgauge.io.images.stored import Array, Region, StoredImage
 from warpgauge.io.limits import chosen_limit, memory_limit, physical_memory, shown_bytes, size_on_disk
@@ -257,7 +257,7 @@ class Image:
         return rows, columns
 
     def _region(self, level: int, region: Region) -> Array:
-        with self._lock, foreign_decoder(self.path, self.format):
+        with self._lock, readable(self.path, self.format):
             return self._pyramid.region(level, region)
 
     def _check_memory(self, shape: tuple[int, ...]) -> None:

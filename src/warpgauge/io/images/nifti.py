@@ -16,7 +16,7 @@ from warpgauge.io.images.samples import Block, gzip_head, gzip_promises, rescale
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
 
 _RAS_TO_LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
-_RGB, _RGBA = 128, 2304  # datatype codes of colours
+COLOURS = {128: 3, 2304: 4}  # channels by datatype code
 _VECTOR_INTENTS = (1005, 1006, 1007)
 _SIMILAR = 1e-5  # below this, ITK takes sform and qform as the same
 _GZIP = b"\x1f\x8b"
@@ -97,7 +97,7 @@ def _size(path: Path, header: Any) -> tuple[tuple[int, ...], int]:
     if dim[0] == 1:
         raise FileFormatError(f"{path.name!r} has 1 dimension, but an image has 2 or 3.")
     size = tuple(dim[1 : min(dim[0], 3) + 1])
-    channels = {_RGB: 3, _RGBA: 4}.get(int(header["datatype"]), 1)
+    channels = COLOURS.get(int(header["datatype"]), 1)
     if channels > 1 and len(size) == 3:
         raise FileFormatError(f"{path.name!r} is a colour volume, which is not supported; save one channel of it.")
     return size, channels
@@ -105,7 +105,7 @@ def _size(path: Path, header: Any) -> tuple[tuple[int, ...], int]:
 
 def sample_type(path: Path, header: Any) -> np.dtype[Any]:
     """Return the type of the stored samples."""
-    if int(header["datatype"]) in (_RGB, _RGBA):
+    if int(header["datatype"]) in COLOURS:
         return np.dtype(np.uint8)
     dtype: np.dtype[Any] = header.get_data_dtype()
     if dtype.kind not in "iuf" or dtype.itemsize > 8:

@@ -66,8 +66,12 @@ def header_fields(path: Path) -> tuple[Fields, int]:
         )
     fields: Fields = {}
     for number, line in enumerate(lines[1:], start=2):
-        if line.startswith("#") or ":=" in line or not line.strip():
-            continue  # comments and free key/value pairs say nothing about the samples
+        if line.startswith("#") or not line.strip():
+            continue
+        if ":=" in line:  # a free key with its value, which says nothing about the samples
+            key, _, value = line.partition(":=")
+            fields[f"{key.strip().lower()}:="] = value.strip()
+            continue
         key, colon, value = line.partition(":")
         if not colon:
             raise FileFormatError(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -20,7 +18,6 @@ _COARSEST = 256  # no further level once the longest side is this short
 _BLOCK_BYTES = 16 * 2**20  # what one step of a reduction may read
 _KEEP_BYTES = 64 * 2**20  # a made level up to this size is kept, since making it may read the whole file
 _BLOCK_ROWS = 256  # steps of a multiple of this many rows decode most tiles of a file once
-_LOOK_SECONDS = 0.1  # between two looks at how far another process is
 
 
 def halved_grid(grid: Grid) -> Grid:
@@ -94,7 +91,6 @@ class Pyramid:
         self.overview = (0, 0 if self._first is None else self.grids[self._first].shape[0])
         self.on_overview: Callable[[int, int], object] = lambda done, rows: None
         self.kept_at: Path | None = None
-        self._told: Callable[[int], object] = lambda done: None
 
     def region(self, level: int, region: Region) -> Array:
         """Read a region of a level, making it from the next finer one where the file does not hold it."""
@@ -116,9 +112,7 @@ class Pyramid:
         with ExitStack() as stack:
             with suppress(OSError):  # a folder that cannot be written costs time only
                 self.kept_at.parent.mkdir(exist_ok=True)
-                handle = stack.enter_context(locked(self.kept_at.with_suffix(".lock"), self._follow))
-                self._told = lambda done: os.pwrite(handle, f"{done:20d}".encode(), 0)
-                self._told(0)
+                stack.enter_context(locked(self.kept_at.with_suffix(".lock")))
             found = self._read(level)
             if found is None:
                 found = self._whole(level)
@@ -126,7 +120,6 @@ class Pyramid:
                     data = io.BytesIO()
                     np.save(data, found, allow_pickle=False)
                     write_whole(self.kept_at, data.getbuffer())
-            self._told = lambda done: None
         self._advance(self.overview[1])
         return found
 
@@ -142,12 +135,6 @@ class Pyramid:
         except (OSError, ValueError, EOFError):
             pass
         return None
-
-    def _follow(self, handle: int) -> None:
-        """Report the progress of the process that makes the overview, and wait a moment."""
-        with suppress(ValueError, OSError):
-            self._advance(min(int(os.pread(handle, 20, 0)), self.overview[1] - 1))
-        time.sleep(_LOOK_SECONDS)
 
     def _advance(self, done: int) -> None:
         if done > self.overview[0]:
@@ -176,8 +163,6 @@ class Pyramid:
             out[rows.start - region[0].start : rows.stop - region[0].start] = block
             if level == self._first:  # always the whole of it
                 self._advance(rows.stop)
-                with suppress(OSError):
-                    self._told(rows.stop)
         return out
 
     def _factor(self, level: int) -> list[int]:

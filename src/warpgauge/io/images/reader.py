@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from warpgauge.errors import FileFormatError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import FileFormatError, InvalidInputError, warn_suspicious
 from warpgauge.io.files import PathLike, existing_file, foreign_decoder, read_head
 from warpgauge.io.images.base import Image
 from warpgauge.io.images.channels import joined
@@ -62,7 +61,7 @@ def read_image(path: PathLike, *, spacing: float | Sequence[float] | None = None
     stored = joined(_open(place_of(path)))
     grid, notes = resolve_grid(stored.frame, stored.path, spacing, units)
     for sentence in stored.suspicions:
-        warnings.warn(sentence, SuspiciousDataWarning, stacklevel=2)
+        warn_suspicious(sentence)
     return Image(stored, grid, [*stored.notes, *notes])
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
-from warpgauge.errors import SuspiciousDataWarning, say
+from warpgauge.errors import say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks.permutation import likely_permutation
 
@@ -14,10 +12,6 @@ from warpgauge.io.landmarks.permutation import likely_permutation
 _FLATTEST = 0.02
 # A swap is reported when more than this share of the points lies outside, and the other way round far fewer do.
 _SWAP_OUTSIDE, _SWAP_RATIO = 0.1, 0.2
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, SuspiciousDataWarning, stacklevel=4)
 
 
 def _flatness(points: Floats) -> float:
@@ -45,7 +39,7 @@ def warn_of_mirror(name: str, fixed_points: Floats, moving_points: Floats, units
     fit = affine_determinant(fixed_points, moving_points)
     spread = float(np.sqrt(moving_points.var(axis=0).sum())) if fit is not None else 0.0
     if fit is not None and fit[0] < 0 and fit[1] ** 2 < spread**2 / 2:
-        _warn(
+        warn_suspicious(
             f"{name!r}: the best affine map of the {len(fixed_points)} pairs has the negative determinant {fit[0]:.4g} "
             f"(residual {fit[1]:.4g} {units}), so it is a mirror; is an axis flipped (LPS/RAS) or a slide turned over?"
         )
@@ -55,7 +49,7 @@ def warn_of_permutation(name: str, fixed_points: Floats, moving_points: Floats, 
     """Warn when another pairing of the same points fits an affine map far better."""
     found = likely_permutation(fixed_points, moving_points)
     if found is not None:
-        _warn(f"{name!r}: {found.sentence(units)}; is the order of the rows the same in both files?")
+        warn_suspicious(f"{name!r}: {found.sentence(units)}; is the order of the rows the same in both files?")
 
 
 def distance_outside(points_world: Floats, grid: Grid) -> Floats:
@@ -71,7 +65,7 @@ def warn_of_outside(name: str, points_world: Floats, grid: Grid, side: str) -> N
     if np.any(outside):
         distances = distance_outside(points_world, grid)
         worst = int(np.argmax(distances))
-        _warn(
+        warn_suspicious(
             f"{name!r}: {int(outside.sum())} of {len(points_world)} {side} points lie outside the {side} image, the "
             f"farthest (point {worst + 1}) by {distances[worst]:.4g} {grid.units}; is "
             f"this the right image, frame and scale?"
@@ -86,7 +80,7 @@ def warn_of_swap(name: str, as_given: tuple[int, int], swapped: tuple[int, int],
     given, other = sum(as_given), sum(swapped)
     suspicious = given > _SWAP_OUTSIDE * 2 * n and other < _SWAP_RATIO * given
     if suspicious:
-        _warn(
+        warn_suspicious(
             f"{name!r}: {as_given[0]} fixed and {as_given[1]} moving points of {n} pairs lie outside their images, but "
             f"only {swapped[0]} and {swapped[1]} with the images exchanged; are fixed and moving swapped?"
         )
@@ -97,7 +91,7 @@ def warn_of_zero_index(name: str, points_file: Floats) -> None:
     """Warn when voxel indices that should count from 1 seem to count from 0."""
     smallest = float(np.min(points_file, where=~np.isnan(points_file), initial=np.inf))
     if smallest < 1:
-        _warn(
+        warn_suspicious(
             f"{name!r} has the voxel index {smallest:g}, but its indices should count from 1; if they count from 0, "
             f"pass {say('frame', 'index')}."
         )

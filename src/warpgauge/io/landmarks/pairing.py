@@ -10,6 +10,7 @@ from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputEr
 from warpgauge.io.landmarks.base import Side, Table
 
 MATCHES: tuple[str, ...] = ("row", "name", "index")
+_LONGEST_NUMBER = 15
 
 
 def pair(fixed: Table, moving: Table, fixed_name: str, moving_name: str, match: str | None) -> Table:
@@ -112,7 +113,7 @@ def _refuse_displaced(fixed: Side, moving: Side, fixed_name: str, moving_name: s
 
 def _counting(labels: tuple[str, ...]) -> bool:
     """Return whether labels count the rows without a gap, from wherever they start."""
-    if not labels[0].isascii() or not labels[0].isdigit():
+    if not labels[0].isascii() or not labels[0].isdigit() or len(labels[0]) > _LONGEST_NUMBER:
         return False
     first = int(labels[0])
     return labels == tuple(str(first + row) for row in range(len(labels)))

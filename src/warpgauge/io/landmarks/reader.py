@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError, SuspiciousDataWarning, say
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike, read_text
 from warpgauge.io.landmarks import checks, frames
@@ -223,11 +222,9 @@ class Assembler:
             self.assumptions.append(f"Coordinates were multiplied by {by}.")
         for side in sides:
             if self.frame is not None and side.frame_stated and side.frame != self.frame:
-                warnings.warn(
+                warn_suspicious(
                     f"{self.name!r} says that its points are {side.frame}, but {say('frame', self.frame)} was asked "
-                    f"for and is used; is that meant?",
-                    SuspiciousDataWarning,
-                    stacklevel=5,
+                    f"for and is used; is that meant?"
                 )
 
     def _refuse_half_grids(self, grids: tuple[Grid | None, ...]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError, say
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import PathLike
+from warpgauge.io.files import PathLike, replace_text
 from warpgauge.io.landmarks import base, frames
 from warpgauge.io.landmarks.model import Landmarks
 from warpgauge.io.landmarks.registry import format_of_path, named_format
@@ -92,15 +92,8 @@ def write_landmarks(
         moving = replace(table, fixed=replace(table.moving, names=table.fixed.names), moving=None)
         texts.append((Path(moving_path or ""), chosen.render(moving)))
     for target, text in texts:
-        _store(target, text)
+        replace_text(target, text)
     return lost
-
-
-def _store(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InvalidInputError(f"{str(file)!r} cannot be written: {error.strerror or error}.") from error
 
 
 @dataclass

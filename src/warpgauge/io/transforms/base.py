@@ -89,10 +89,11 @@ class Options:
     convention: str | None = None
     frame: str | None = None
     d: int | None = None
+    direction: str = "fixed_to_moving"
 
     def given(self) -> set[str]:
-        """Return the names of the options that were given, the grids aside."""
-        names = {field.name for field in fields(self)} - {"reference", "moving"}
+        """Return the names of the options that were given, the grids and the direction aside."""
+        names = {field.name for field in fields(self)} - {"reference", "moving", "direction"}
         return {name for name in names if getattr(self, name) is not None}
 
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning, WarpgaugeError, say
+from warpgauge.errors import (
+    InvalidInputError,
+    Message,
+    SuspiciousDataWarning,
+    WarpgaugeError,
+    say,
+    warn_suspicious,
+)
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
@@ -143,7 +150,7 @@ def check_transform(
     message = _message(errors, better, units, transform.description.source or "The transform")
     found = TransformCheck(readings, tuple(better), message, units)
     if found.suspicious or found.worse_than_nothing:
-        warnings.warn(message, SuspiciousDataWarning, stacklevel=2)
+        warn_suspicious(message)
     return found
 
 

@@ -8,13 +8,12 @@ A chain is ``Compose``, ``T1(T0(x))`` with ``T0`` the initial transform, or ``Ad
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, InvalidInputError, Message, SuspiciousDataWarning, say
+from warpgauge.errors import FileFormatError, InvalidInputError, Message, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import linear
 from warpgauge.io.transforms.base import (
@@ -113,7 +112,7 @@ def _with_directions(transform: Transform, table: ParameterTable, options: Optio
     )
     direction = table.numbers("Direction", d * d).reshape(d, d).T if "Direction" in table else np.eye(d)
     if not np.allclose(direction, np.eye(d), atol=1e-6):
-        warnings.warn(f"{table.path.name}: {note}", SuspiciousDataWarning, stacklevel=4)
+        warn_suspicious(f"{table.path.name}: {note}")
     return transform.described(
         frame="world without direction cosines", assumptions=(Message(note), *transform.description.assumptions)
     )

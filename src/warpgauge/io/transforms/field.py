@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Bools, Description, Transform
 
@@ -175,7 +174,7 @@ class DisplacementField(LatticeTransform):
             raise InvalidInputError(f"{name} has no finite vector (NaN or infinity everywhere), so it maps no point.")
         if count:
             sentence = f"{count} of {total} vectors are not finite; points next to them are masked."
-            warnings.warn(f"{name}: {sentence}", SuspiciousDataWarning, stacklevel=4)
+            warn_suspicious(f"{name}: {sentence}")
             self._description = self._description.assuming(sentence)
 
 

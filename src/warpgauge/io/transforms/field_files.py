@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, SuspiciousDataWarning, say
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Options, world_frame
 from warpgauge.io.transforms.field import (
@@ -49,6 +48,8 @@ class StoredField:
         Whether the file says where the grid lies in the world.
     named : bool
         Whether the file says what its vectors are, so that nothing needs to be asked of their values.
+    direction : str
+        Which points it maps to which, as far as the file says.
     """
 
     name: str
@@ -60,6 +61,7 @@ class StoredField:
     suspicions: list[str] = field(default_factory=list)
     placed: bool = True
     named: bool = False
+    direction: str = "fixed_to_moving"
 
 
 def as_floats(values: np.ndarray[Any, np.dtype[Any]], name: str) -> Vectors:
@@ -155,15 +157,22 @@ def finish_field(
         notes.append("The vectors are in the world of the images (LPS in 3D), as ITK has them.")
     kind = "dense field of positions" if absolute else "dense displacement field"
     about = field_description(stored.file_format, order=order, kind=kind)
+    forward = stored.direction == "fixed_to_moving"
+    where = (
+        "The field maps fixed points to moving points and stands on the fixed image."
+        if forward
+        else "The file says that its field maps moving points to fixed points (it stands on the moving image)."
+    )
     about = replace(
         about,
+        direction=stored.direction,
         frame=world_frame(grid.d),
         units=grid.units,
         source=stored.name,
-        assumptions=("The field maps fixed points to moving points and stands on the fixed image.", *notes),
+        assumptions=(where, *notes),
     )
     for sentence in stored.suspicions:
-        warnings.warn(sentence, SuspiciousDataWarning, stacklevel=5)
+        warn_suspicious(sentence)
     try:
         return DisplacementField(vectors, grid, absolute=absolute, order=order, description=about)
     except InvalidInputError as error:

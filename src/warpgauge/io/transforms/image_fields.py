@@ -136,6 +136,10 @@ def _load(path: Path, data_path: Path) -> tuple[Any, Vectors]:
     dim = [int(n) for n in header["dim"]]
     if not 1 <= dim[0] <= 7 or any(n < 1 for n in dim[1 : dim[0] + 1]):
         raise FileFormatError(f"{path.name!r} has the dimensions {dim}, which no field has; its header is damaged.")
+    if int(header["datatype"]) in nifti.COLOURS:
+        raise FileFormatError(
+            f"{path.name!r} holds colours (RGB), but a field has vectors of floats; give the field itself."
+        )
     dtype = nifti.sample_type(path, header)
     shape = tuple(dim[dim[0] : 0 : -1])
     offset = nifti.data_offset(path, header) if data_path == path else 0
@@ -177,6 +181,7 @@ def _grid(path: Path, header: Any, size: tuple[int, ...], notes: list[str], susp
 NRRD = "NRRD"
 _SPATIAL = ("domain", "space")
 _LPS = ("left-posterior-superior", "lps")
+_WAYS = {"resampling": "fixed_to_moving", "modeling": "moving_to_fixed"}  # Slicer's words
 
 
 def load_nrrd(path: Path) -> StoredField:
@@ -197,7 +202,15 @@ def load_nrrd(path: Path) -> StoredField:
         read, _ = nrrd_files.stored_samples(path, fields, header_end, nrrd_files.sample_type(path, fields), shape)
         values = as_floats(read(tuple(slice(None) for _ in shape)), path.name)
         vectors = _ordered(values, axis)
-    return StoredField(path.name, NRRD, vectors, grid, _vector_frame(fields, len(size)), [*notes, *more])
+    stored = StoredField(path.name, NRRD, vectors, grid, _vector_frame(fields, len(size)), [*notes, *more])
+    way = fields.get("displacement field type:=", "resampling")
+    if way not in _WAYS:
+        raise FileFormatError(
+            f"{path.name!r} has displacement field type:={way[:40]}, but 'resampling' (fixed to moving points) or "
+            f"'modeling' (moving to fixed points) is expected."
+        )
+    stored.direction = _WAYS[way]
+    return stored
 
 
 def _axes(path: Path, fields: nrrd_files.Fields, sizes: list[int]) -> tuple[int, list[int]]:
@@ -301,7 +314,7 @@ def read_world_field(path: Path, order: int, ignore_direction: bool) -> Displace
 
 def _read(path: Path, options: Options) -> Transform:
     stored = with_reference(load_field(path), options.reference)
-    warn_of_other_extent(stored, options.reference)
+    warn_of_other_extent(stored, options.reference if stored.direction == "fixed_to_moving" else options.moving)
     frame, absolute = settled(
         stored,
         options,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
+from warpgauge.errors import AmbiguousFileError, FileFormatError, warn_suspicious
 from warpgauge.geometry import Floats
 from warpgauge.io.files import existing_file, foreign_decoder, read_head, read_text
 from warpgauge.io.limits import INFLATION, check_memory, check_parts
@@ -43,10 +42,8 @@ def read_itk_text(path: Path) -> Transform:
             f"{path.name!r} is not an ITK transform file: its first line is not '#Insight Transform File V1.0'."
         )
     if not text.endswith("\n"):
-        warnings.warn(
-            f"{path.name} does not end with a line end, as ITK writes it, so its last number may be cut; check it.",
-            SuspiciousDataWarning,
-            stacklevel=4,
+        warn_suspicious(
+            f"{path.name} does not end with a line end, as ITK writes it, so its last number may be cut; check it."
         )
     return combine(_text_entries(text, path.name), TEXT_FORMAT, path.name)
 

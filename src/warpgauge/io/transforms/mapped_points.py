@@ -63,7 +63,8 @@ class MappedPoints(Transform):
             raise InvalidInputError("Mapped points need at least one fixed point, and finite coordinates of all.")
         if not tolerance >= 0:
             raise InvalidInputError(f"The tolerance of mapped points must not be negative, got {tolerance!r}.")
-        super().__init__(description or points_description("memory", "", 3), self._fixed.shape[1])
+        d = self._fixed.shape[1]
+        super().__init__(description or points_description("memory", "", d), d)
         self._mapped[~np.isfinite(self._mapped).all(axis=1)] = np.nan
         self._tolerance = tolerance
         self._tree = cKDTree(self._fixed)

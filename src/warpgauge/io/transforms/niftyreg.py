@@ -38,7 +38,7 @@ class _Kind:
     velocity: bool = False
 
 
-_KINDS = {
+_KINDS: dict[float, _Kind] = {
     0: _Kind("deformation field"),
     1: _Kind("displacement field", absolute=False),
     2: _Kind("grid of control points, cubic B-spline", order=3),
@@ -52,7 +52,7 @@ _KINDS = {
 def read_niftyreg(path: Path, options: Options) -> Transform:
     """Read a transform of NiftyReg; a velocity is integrated on the reference grid."""
     intent = nifti_intent(path)
-    kind = _KINDS.get(round(intent.parameters[0]))
+    kind = _KINDS.get(intent.parameters[0])
     if kind is None:
         raise FileFormatError(
             f"{path.name!r} is a NiftyReg transform of kind {intent.parameters[0]:g}, but 0 to 6 are known; turn it "

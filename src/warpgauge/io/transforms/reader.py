@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from warpgauge.errors import AmbiguousFileError, InvalidInputError, say
 from warpgauge.geometry import Grid
-from warpgauge.io.files import existing_file
+from warpgauge.io.files import existing_file, readable
 from warpgauge.io.stores import Place, place_of
 from warpgauge.io.transforms import elastix, ome_field
 from warpgauge.io.transforms.base import FunctionTransform, Options, Transform
@@ -80,7 +80,9 @@ def read_transform(
         raise InvalidInputError(f"{say('direction')} is 'fixed_to_moving' or 'moving_to_fixed', got {direction!r}.")
     if format is not None and format not in FORMATS:
         raise InvalidInputError(f"{say('format')} must be one of {', '.join(FORMATS)}, got {format!r}.")
-    options = Options(_grid(reference, "reference"), _grid(moving, "moving"), layout, components, convention, frame, d)
+    options = Options(
+        _grid(reference, "reference"), _grid(moving, "moving"), layout, components, convention, frame, d, direction
+    )
     taken: set[str] = set()
     transform = _read(source, format, options, taken)
     unused = sorted(options.given() - taken)
@@ -93,9 +95,7 @@ def read_transform(
         _refuse_reference_scale(source, format)
         transform = scaled(transform, scale)
     if direction == "moving_to_fixed":
-        inverse = transform.inverse()
-        words = ("The file maps moving to fixed points; inverted.", *inverse.description.assumptions)
-        return inverse.described(direction="fixed_to_moving", assumptions=words)
+        return _inverted(transform)
     return transform
 
 
@@ -173,4 +173,14 @@ def _read_path(path: Place, format_name: str | None, options: Options, taken: se
     elif found not in ("zarr", "ngff"):
         raise InvalidInputError(f"{path.name!r} is a folder, but a transform of format {found!r} is a file.")
     taken |= READERS[found].takes
-    return READERS[found].read(path, options)
+    with readable(path, f"a transform of format {found!r}"):
+        transform = READERS[found].read(path, options)
+    if transform.description.direction == "moving_to_fixed" and options.direction == "fixed_to_moving":
+        return _inverted(transform)
+    return transform
+
+
+def _inverted(transform: Transform) -> Transform:
+    inverse = transform.inverse()
+    words = ("The file maps moving to fixed points; inverted.", *inverse.description.assumptions)
+    return inverse.described(direction="fixed_to_moving", assumptions=words)
