@@ -48,18 +48,17 @@ $(STAMP): $(BIN)/python requirements/dev.txt pyproject.toml $(SOURCES)
 	$(INSTALL) --no-deps --no-build-isolation $(AGAIN) .
 	@touch $@
 
-# Browser, Node.js, PostgreSQL and nginx for the tests: Debian's packages, by name, where they are missing and can be installed.
+# Browser, Node.js and PostgreSQL for the tests: Debian's packages, by name, where they are missing and can be installed.
 # Elsewhere the tests that need them skip with a reason, or fail where CI=true.
 $(SYSTEM_STAMP): $(STAMP)
-	@if command -v chromium >/dev/null && command -v node >/dev/null && command -v npm >/dev/null && command -v nginx >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
+	@if command -v chromium >/dev/null && command -v node >/dev/null && command -v npm >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  echo "installing Debian packages for the tests of the page and of the database"; \
 	  apt-get update -qq; \
 	  command -v chromium >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
 	  command -v npm >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null; \
 	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; \
-	  command -v nginx >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx >/dev/null; \
-	else echo "chromium, Node.js, PostgreSQL or nginx is missing and cannot be installed here (Debian: apt-get install chromium nodejs npm postgresql nginx)"; fi
+	else echo "chromium, Node.js or PostgreSQL is missing and cannot be installed here (Debian: apt-get install chromium nodejs npm postgresql)"; fi
 	@touch $@
 
 # The one development tool of the page, at the version that package.json pins.
@@ -129,7 +128,7 @@ integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, 
 compat:  ## lowest and newest versions of the dependencies, on Python 3.11 to 3.14 as far as they can be had
 	$(PYTHON) requirements/compat.py
 
-installs:  ## wheel and source distribution by pip, uv, pipx and uvx from a file; the conda recipe is rendered
+installs:  ## wheel and source distribution by pip, uv, pipx and uvx from a file
 	$(PYTHON) requirements/installs.py
 
 bench: $(STAMP)  ## every figure as a ratio against its bound, in this run, to bench-output/bench.json

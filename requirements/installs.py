@@ -1,7 +1,7 @@
 """``make installs``: install wheel and source distribution from a file, each way that is documented, and use it.
 
-pip, uv and pipx install into environments of their own, uvx runs the demonstration, and rattler-build renders the conda
-recipe. A tool that cannot be had here is said to be missing, not passed over.
+pip, uv and pipx install into environments of their own, and uvx runs the demonstration. A tool that cannot be had here
+is said to be missing, not passed over.
 """
 
 from __future__ import annotations
@@ -13,15 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from compat import ROOT, bring_uv, environment, run
-
-RENDERED = """
-import sys
-from rattler_build import RenderConfig, Stage0Recipe, VariantConfig
-found = Stage0Recipe.from_file(sys.argv[1]).render(VariantConfig(), RenderConfig())
-assert len(found) == 1, found
-content = found[0].recipe.to_dict()
-assert content["package"] == {"name": "warpgauge", "version": sys.argv[2]}, content["package"]
-"""
 
 
 def ways(folder: Path, wheel: Path, source: Path) -> Iterator[tuple[str, Callable[[], list[tuple[object, ...]]]]]:
@@ -48,17 +39,11 @@ def ways(folder: Path, wheel: Path, source: Path) -> Iterator[tuple[str, Callabl
     def by_uvx() -> list[tuple[object, ...]]:
         return [("uvx", "--from", f"{wheel}[demo]", "warpgauge", "demo", "--out", folder / "demo")]
 
-    def by_conda() -> list[tuple[object, ...]]:
-        own = environment(folder / "conda", "py-rattler-build")
-        recipe = ROOT / "packaging" / "conda" / "recipe.yaml"
-        return [(own / "python", "-c", RENDERED, recipe, wheel.name.split("-")[1])]
-
     yield "pip, wheel", lambda: by_pip(wheel, "pip-wheel")
     yield "pip, source distribution", lambda: by_pip(source, "pip-source")
     yield "uv, wheel", by_uv
     yield "pipx, wheel", by_pipx
     yield "uvx, demo", by_uvx
-    yield "conda recipe, rendered", by_conda
 
 
 def main(only: list[str]) -> int:

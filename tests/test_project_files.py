@@ -88,9 +88,7 @@ def test_a_release_needs_the_tests_and_carries_its_bill_of_materials() -> None:
 
 def test_updates_are_proposed_for_packages_actions_and_images() -> None:
     content = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())
-    assert {one["package-ecosystem"] for one in content["updates"]} == {
-        "github-actions", "pip", "docker", "docker-compose",
-    }  # fmt: skip
+    assert {one["package-ecosystem"] for one in content["updates"]} == {"github-actions", "pip", "docker"}
 
 
 def test_the_hooks_are_the_checks_of_make_lint() -> None:
@@ -109,14 +107,16 @@ def test_groups_hold_what_the_development_requirements_name() -> None:
     assert named == wanted
 
 
-def test_the_conda_recipe_has_the_requirements_of_the_package() -> None:
-    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
-    named = {line.replace(" ", "") for line in recipe["requirements"]["run"] if not line.startswith("python ")}
-    assert named == set(METADATA["project"]["dependencies"])
-    assert f"python {METADATA['project']['requires-python']}" in recipe["requirements"]["run"]
-    scripts = METADATA["project"]["scripts"]
-    assert recipe["build"]["python"]["entry_points"] == [f"{name} = {place}" for name, place in scripts.items()]
-    assert recipe["about"]["license"] == METADATA["project"]["license"]
+def test_the_image_is_fixed_and_runs_as_an_ordinary_user() -> None:
+    """Base by its digest, packages at the versions of the lock, and no project is trusted by itself."""
+    text = (ROOT / "deploy" / "Dockerfile").read_text()
+    (base,) = re.findall(r"^FROM (\S+)", text, re.M)
+    assert re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}", base)
+    assert re.findall(r"^USER (\d+)", text, re.M) == ["10001"]
+    assert all("--constraint pins.txt" in one for one in re.findall(r"pip install ([^&]*)", text))
+    assert "WARPGAUGE_TRUST" not in text
+    copied = [word for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for word in line.split()]
+    assert all((ROOT / source).exists() for source in copied)
 
 
 def test_a_review_of_the_repository_finds_nothing_without_a_written_reason() -> None:
@@ -190,10 +190,9 @@ def test_the_wheel_holds_the_package_and_not_the_studies(tmp_path: Path) -> None
 
 
 def test_one_version_everywhere() -> None:
-    """Package, changelog, citation and conda recipe; the changelog's newest entry is dated."""
+    """Package, changelog and citation; the changelog's newest entry is dated."""
     entry = re.search(r"^## (\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
     assert entry is not None
-    assert entry[1] == __version__ == citation["version"] == recipe["context"]["version"]
+    assert entry[1] == __version__ == citation["version"]
     assert entry[2] == str(citation["date-released"])
