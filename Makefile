@@ -1,40 +1,38 @@
-# Every target does its own set-up: a virtual environment in .venv, filled from requirements/*.txt and with warpgauge
+# Every target does its own set-up: a virtual environment in .venv, filled from requirements/dev.txt and with warpgauge
 # itself, by uv where it is installed and by pip where not. Nothing else has to be installed first but Python 3.11+.
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO_STAMP = $(VENV)/.installed-demo-$(DIM)
 SYSTEM_STAMP := $(VENV)/.installed-system
 PAGE_STAMP := node_modules/.installed
-AUDIT_STAMP := $(VENV)-audit/.installed
 INTEGRATIONS := $(VENV)-integrations
 INTEGRATIONS_STAMP := $(INTEGRATIONS)/.installed
-ALL    := $(VENV)-all
-ALL_STAMP := $(ALL)/.installed
 INTEGRATIONS_DEBIAN := xvfb libgl1-mesa-dri libegl1 libopengl0 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-shape0 libdbus-1-3
-# With hashes where they fit the lock; python requirements/lock.py renews them.
-DEV_LOCK := $(shell $(PYTHON) requirements/lock.py --check >/dev/null 2>&1 && echo requirements/dev.hashes.txt || echo requirements/dev.txt)
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
+DIM ?= 2
+# What the demonstration needs; the brain in 3D is a file of nilearn.
+DEMO_2 := images,saliency,registration,report
+DEMO_3 := demo
 
-# uv is quicker; both read the same lock files.
+# Install into an environment, as in $(call INSTALL,$(VENV)) -r FILE. uv is quicker; both read the same lock.
 ifneq ($(shell command -v uv 2>/dev/null),)
-  INSTALL := uv pip install --quiet --python $(BIN)/python
-  INTEGRATIONS_INSTALL := uv pip install --quiet --python $(INTEGRATIONS)/bin/python
-  ALL_INSTALL := uv pip install --quiet --python $(ALL)/bin/python
+  INSTALL = uv pip install --quiet --python $(1)/bin/python
   AGAIN := --reinstall
 else
-  INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-  INTEGRATIONS_INSTALL := $(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check
-  ALL_INSTALL := $(ALL)/bin/python -m pip install --quiet --disable-pip-version-check
+  INSTALL = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
   AGAIN := --force-reinstall
 endif
+# The versions of the lock without their hashes, as a constraint.
+PINS = sed -n 's/^\([^ \#]*==[^ ]*\).*/\1/p' requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test integrations notebooks compat installs lint bench audit workflows dist sbom stress docs clean
+.PHONY: help demo test integrations lint bench dist stress docs clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "warpgauge needs Python 3.11 or newer: call make PYTHON=python3.11")'
@@ -43,9 +41,14 @@ $(BIN)/python:
 # Installed as a wheel, not as a link to the sources: what is tested is what a user gets.
 $(STAMP): $(BIN)/python requirements/dev.txt pyproject.toml $(SOURCES)
 	@echo "setting up $(VENV) (the first time takes a few minutes)"
-	@[ $(DEV_LOCK) != requirements/dev.txt ] || echo "installing without hashes: they do not fit the lock (python requirements/lock.py)"
-	$(INSTALL) -r $(DEV_LOCK)
-	$(INSTALL) --no-deps --no-build-isolation $(AGAIN) .
+	$(call INSTALL,$(VENV)) -r requirements/dev.txt
+	$(call INSTALL,$(VENV)) --no-deps --no-build-isolation $(AGAIN) .
+	@touch $@
+
+$(DEMO_STAMP): $(BIN)/python requirements/dev.txt pyproject.toml $(SOURCES)
+	@echo "setting up $(VENV) for the demonstration"
+	@$(PINS) >$(VENV)/pins.txt
+	PIP_NO_COMPILE=1 $(call INSTALL,$(VENV)) --constraint $(VENV)/pins.txt ".[$(DEMO_$(DIM))]"
 	@touch $@
 
 # Browser, Node.js and PostgreSQL for the tests: Debian's packages, by name, where they are missing and can be installed.
@@ -67,8 +70,9 @@ $(PAGE_STAMP): package.json $(SYSTEM_STAMP)
 	elif [ "$$CI" = true ]; then echo "npm is missing, so the page cannot be checked"; exit 1; \
 	else mkdir -p node_modules && touch $@; fi
 
-demo: $(STAMP)  ## the main job end to end on an embedded image: DIM=2 (default) or DIM=3
-	$(BIN)/warpgauge demo --dim $(or $(DIM),2) --out demo-output
+# What was set up for the tests can show the demonstration, too.
+demo: $(if $(wildcard $(STAMP)),$(STAMP),$(DEMO_STAMP))  ## the main job end to end on an embedded image: DIM=2 (default) or DIM=3
+	$(BIN)/warpgauge demo --dim $(DIM) --out demo-output
 
 lint: $(STAMP) $(PAGE_STAMP)  ## ruff, strict types of Python and of the page, import rules, bandit
 	$(BIN)/ruff check .
@@ -96,25 +100,12 @@ $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(INTEGRATIONS_DEBIAN) >/dev/null; \
 	else echo "xvfb-run is missing and cannot be installed here (Debian: apt-get install $(INTEGRATIONS_DEBIAN))"; exit 1; fi
 	@# The lock is complete, so nothing has to be resolved; torch brings what its build for this system needs.
-	$(INTEGRATIONS_INSTALL) --no-deps -r requirements/integrations.txt
-	$(INTEGRATIONS_INSTALL) $$(grep "^torch==" requirements/integrations.txt) hatchling
-	$(INTEGRATIONS_INSTALL) --no-deps --no-build-isolation $(AGAIN) .
+	$(call INSTALL,$(INTEGRATIONS)) --no-deps -r requirements/integrations.txt
+	$(call INSTALL,$(INTEGRATIONS)) $$(grep "^torch==" requirements/integrations.txt) hatchling
+	$(call INSTALL,$(INTEGRATIONS)) --no-deps --no-build-isolation $(AGAIN) .
 	@touch $@
 
-# What a new user has: the extra `all` and nothing else, at the versions of the lock. Always made anew: nothing may be left over.
-$(ALL_STAMP): requirements/dev.txt pyproject.toml $(SOURCES)
-	@echo "setting up $(ALL)"
-	@$(PYTHON) -m venv --clear $(ALL)
-	$(ALL_INSTALL) --constraint requirements/dev.txt ".[all]"
-	@touch $@
-
-notebooks: $(ALL_STAMP)  ## run the notebooks of the documentation with what `pip install ".[all]"` gives
-	XDG_STATE_HOME=$(CURDIR)/$(ALL)/state $(ALL)/bin/jupyter execute docs/notebooks/*.ipynb
-	$(ALL_INSTALL) jupyterlab
-	@# The annotator within a cell of JupyterLab, in Chromium; the browser is driven from the environment of the tests.
-	@test ! -x $(BIN)/python || WARPGAUGE_JUPYTER=$(CURDIR)/$(ALL)/bin/jupyter $(BIN)/python -m pytest -q tests/web/test_notebook_page.py
-
-integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, SpatialData, torch, ANTs, ITK, elastix, MLflow, in their own environment
+integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, SpatialData, torch, ANTs, ITK, elastix, MLflow, in their own environment
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 xvfb-run -a $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
 	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
 	  tests/io/test_transforms_itk.py::test_mat_files_and_lists_map_as_antspy \
@@ -125,40 +116,11 @@ integrations: $(INTEGRATIONS_STAMP) notebooks  ## tests against napari with Qt, 
 	  tests/registration/test_registration.py::test_elastix_recovers_a_known_shift_fixed_to_moving \
 	  || { echo "make integrations failed: the tests above, or setting up $(INTEGRATIONS) (make clean removes it)"; exit 1; }
 
-compat:  ## lowest and newest versions of the dependencies, on Python 3.11 to 3.14 as far as they can be had
-	$(PYTHON) requirements/compat.py
-
-installs:  ## wheel and source distribution by pip, uv, pipx and uvx from a file
-	$(PYTHON) requirements/installs.py
-
 bench: $(STAMP)  ## every figure as a ratio against its bound, in this run, to bench-output/bench.json
 	MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000 PYTHONPATH=$(CURDIR) $(BIN)/python benchmarks/run.py
 
-# The auditing tools have an environment of their own: they are no part of what is audited.
-$(AUDIT_STAMP): requirements/audit.hashes.txt
-	$(PYTHON) -m venv $(VENV)-audit
-	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.hashes.txt
-	@touch $@
-
-audit: $(AUDIT_STAMP)  ## known advisories of all locked versions, where an index of them can be reached
-	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip -r requirements/dev.txt >audit-output.txt 2>&1; code=$$?; \
-	cat audit-output.txt; \
-	left=$$(grep -c 'could not be audited' audit-output.txt); \
-	if [ $$left != 0 ] || { [ $$code != 0 ] && ! grep -q 'Found [0-9]* known' audit-output.txt; }; then \
-	  echo "NOT AUDITED ($$left packages): the index of advisories cannot be reached from here; run make audit where it can"; fi; \
-	rm -f audit-output.txt; exit $$code
-
-workflows: $(AUDIT_STAMP)  ## zizmor on the workflows: what they run is fixed, and none has more rights than it needs
-	$(VENV)-audit/bin/zizmor --offline --config .github/zizmor.yml .github/workflows
-
 dist: $(STAMP)  ## wheel and source distribution to dist/, by the locked build tools
 	$(BIN)/python -m build --no-isolation --outdir dist .
-
-sbom: $(STAMP) $(AUDIT_STAMP)  ## CycloneDX list of everything installed, to dist/warpgauge.cdx.json
-	mkdir -p dist
-	$(VENV)-audit/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
-	  --of JSON -o dist/warpgauge.cdx.json $(BIN)/python
-	@echo "the bill of materials is at dist/warpgauge.cdx.json"
 
 stress: $(STAMP)  ## 20,000 mutated files and 500 hostile projects; SEED=n changes the files
 	PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py --seed $(or $(SEED),0)
@@ -168,4 +130,4 @@ docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
 	@echo "the documentation is at docs-output/index.html"
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(VENV)-audit $(INTEGRATIONS) $(ALL) node_modules demo-output bench-output docs-output build dist
+	rm -rf $(VENV) $(INTEGRATIONS) node_modules demo-output bench-output docs-output build dist

@@ -1,6 +1,6 @@
 """The annotator within a cell of a real JupyterLab, and its link behind JupyterHub.
 
-`make notebooks` sets the variable WARPGAUGE_JUPYTER to a ``jupyter`` with JupyterLab; without it these are skipped.
+The variable WARPGAUGE_JUPYTER names a ``jupyter`` with JupyterLab; without it these are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from PIL import Image
 from web.page_tools import make_tissue_project
 
 JUPYTER = os.environ.get("WARPGAUGE_JUPYTER")
-needs_jupyter = pytest.mark.skipif(JUPYTER is None, reason="WARPGAUGE_JUPYTER names no jupyter; make notebooks does")
+needs_jupyter = pytest.mark.skipif(JUPYTER is None, reason="WARPGAUGE_JUPYTER names no jupyter")
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
