@@ -175,6 +175,25 @@ def test_the_command_mixes_controls_in_and_the_report_certifies_the_rater(tmp_pa
     assert "1.5" in row[2]
 
 
+def test_each_control_is_asked_once_whatever_the_number_of_starts(tmp_path: Path) -> None:
+    """Three starts of annotate with the same pairs, the last with another one more: no place is asked twice."""
+    folder = make_flat(tmp_path / "p", refit="never")
+    for pairs in (2, 2, 3):
+        write_landmarks(Landmarks(FIXED[:pairs], MOVING[:pairs]), tmp_path / "known.csv")
+        command = [str(Path(sys.executable).with_name("warpgauge")), "annotate", str(folder), "--no-browser"]
+        command += ["--controls", str(tmp_path / "known.csv")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(f"{pairs} control questions")
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=120) == 0
+        answered(folder, 2 * EVERY, OFFSET)
+    with Project.open(folder) as project:
+        asked = [query.point for query in project.state.queries if query.origin == "control"]
+    assert asked == [tuple(point) for point in FIXED[:3]]
+
+
 def test_a_file_that_holds_no_controls_is_refused_by_the_command(tmp_path: Path) -> None:
     """Points of one image only, or outside it: a sentence, exit code 1 and nothing in the log."""
     folder = make_flat(tmp_path / "p")

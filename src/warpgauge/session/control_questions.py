@@ -16,8 +16,8 @@ from warpgauge.core.calibration import binomial_interval
 from warpgauge.core.factors import mahalanobis
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
-from warpgauge.project import Entry, Placement, Project, QueryRecord, State
-from warpgauge.project.content_checks import plain_rows
+from warpgauge.project import Placement, Project, QueryRecord, State
+from warpgauge.project.content_checks import Vector, plain_rows
 from warpgauge.project.events import AddControls, Ask
 from warpgauge.session.agreement import intra_rater
 from warpgauge.session.audit_questions import is_slot
@@ -27,8 +27,10 @@ EVERY = 8  # of so many questions one is a control question
 LEVEL = 0.95
 
 
-def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *, seed: int | None = None) -> Entry:
+def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *, seed: int | None = None) -> int:
     """Log pairs with known matches; from now on they are mixed into the questions, each once.
+
+    Pairs that are control questions already stay so; where there are no others, nothing is logged.
 
     Parameters
     ----------
@@ -39,6 +41,11 @@ def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *,
         An organiser.
     seed : int, optional
         Of their places in the list; one that nobody can guess by default.
+
+    Returns
+    -------
+    int
+        How many pairs are new.
     """
     for points, grid, side in ((fixed, project.fixed_grid, "fixed"), (moving, project.moving_grid, "moving")):
         outside = np.flatnonzero(~grid.contains(points))
@@ -49,8 +56,19 @@ def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *,
                 f"can be marked: leave it out."
             )
     drawn = secrets.randbits(32) if seed is None else seed
-    added = AddControls(rater=rater, fixed=plain_rows(fixed), moving=plain_rows(moving), every=EVERY, seed=drawn)
-    return project.append(added)[0]
+    former = _pairs(project.state)
+    given = zip(plain_rows(fixed), plain_rows(moving), strict=True)
+    new = [pair for pair in dict.fromkeys(given) if pair not in former]
+    if new:
+        all_fixed, all_moving = zip(*former, *new, strict=True)
+        project.append(AddControls(rater=rater, fixed=all_fixed, moving=all_moving, every=EVERY, seed=drawn))
+    return len(new)
+
+
+def _pairs(state: State) -> list[tuple[Vector, Vector]]:
+    """Return the fixed and moving points of all control questions, asked or not."""
+    controls = state.controls
+    return [] if controls is None else list(zip(controls.fixed, controls.moving, strict=True))
 
 
 def with_controls(state: State, asked: list[Ask]) -> list[Ask]:
@@ -58,16 +76,16 @@ def with_controls(state: State, asked: list[Ask]) -> list[Ask]:
     controls = state.controls
     if controls is None:
         return asked
-    place = sum(bool(query.known) and query.generation > controls.generation for query in state.queries)
+    former = {(query.point, query.known) for query in state.queries}
+    waiting = [pair for pair in _pairs(state) if pair not in former]
     rank = sum(query.origin in ("suggested", "audit", "control") for query in state.queries)
     result = list(asked)
     for step, ask in enumerate(asked):
         due = is_slot(controls.seed, 1 / controls.every, rank + step)
-        if place < len(controls.fixed) and ask.origin == "suggested" and due:
+        if waiting and ask.origin == "suggested" and due:
             # It keeps the gain of the suggestion that it replaces, so that nothing gives it away.
-            point, known = controls.fixed[place], controls.moving[place]
+            point, known = waiting.pop(0)
             result[step] = replace(ask, point=point, candidate=None, origin="control", known=known)
-            place += 1
     return result
 
 
