@@ -399,9 +399,9 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
         says(row, "asked again")
         # Keep one, then ask the other again: open until that answer is there and it is decided anew.
         page.locator("button[data-act=keep]").first.click()
-        page.locator("[data-state=settled]", has_text="The mark of ada is taken").wait_for()
+        page.locator("[data-state=settled]", has_text="One of the marks is taken").wait_for()
         page.locator("button[data-act=ask]").last.click()
-        page.locator("[data-state=reopened]", has_text="The mark of ada is taken").wait_for()
+        page.locator("[data-state=reopened]", has_text="One of the marks is taken").wait_for()
         place_over_the_wire(server, "ben", 1, lambda point: [point[0] + 9, point[1] - 4])
         page.locator("[data-rater=ben]", has_text="4 of 30 placed").wait_for()
         assert page.locator("[data-state=settled]").count() == 0
@@ -410,6 +410,61 @@ def test_the_organiser_sees_new_marks_by_themselves_sorted_with_units(browser: A
             page.locator("#organiser button[data-download=fused]").click()
         assert taken.value.suggested_filename == "lesion-fused.csv"
         assert sheet.problems == []
+        sheet.close()
+
+
+def test_the_mark_of_another_rater_is_looked_at_and_not_switched_off(browser: Any, tmp_path: Path) -> None:
+    """An organiser's list has a box for their own marks only; a click on ada's shows it and opens nothing."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada") as server:
+        for who in ("ada", "launcher"):
+            place_over_the_wire(server, who, 1, lambda point: [point[0] + 7, point[1] - 4])
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        page.keyboard.press("d")
+        hers = page.locator("tr[data-query]", has_text="ada")
+        own = page.locator("tr[data-query]", has_not_text="ada")
+        assert hers.locator("input").count() == 0
+        asked = page.locator("#query-number").get_attribute("data-number")
+        hers.click()
+        sheet.settle()
+        assert page.locator("#query-number").get_attribute("data-number") == asked
+        own.locator("input").click()
+        own.locator("input:not(:checked)").wait_for()
+        sheet.settle()
+        rows = server.client().get("/api/list").json()["rows"]
+        assert {row["rater"] or "organiser": row["disabled"] for row in rows} == {"ada": False, "organiser": True}
+        sheet.close()
+
+
+def shared_by_two(server: Served) -> dict[str, Any]:
+    """Return the location that two raters have answered."""
+    (place,) = [one for one in server.client().get("/api/locations").json()["locations"] if len(one["marks"]) == 2]
+    return place
+
+
+def test_one_mark_is_kept_only_where_the_other_was_excluded(browser: Any, tmp_path: Path) -> None:
+    """Where excluding is refused nothing is settled; and what is settled names nobody."""
+    with served(make_tissue_project(tmp_path / "lesion"), "ada,ben") as server:
+        place_over_the_wire(server, "ada", 1, lambda point: [point[0] + 7, point[1] - 4])
+        place_over_the_wire(server, "ben", 1, lambda point: [point[0] + 30, point[1] + 20])
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        page.wait_for_selector("#organiser-button[data-ready]")
+        page.locator("#organiser-button").click()
+        refused = {"status": 422, "json": {"error": "Ben's mark was changed meanwhile."}}
+        page.route("**/exclude", lambda route: route.fulfill(**refused))
+        page.locator("button[data-act=keep]").first.click()
+        says(page.locator("#organiser .judging > [role=status]"), "changed meanwhile")
+        sheet.settle()
+        place = shared_by_two(server)
+        assert not place["locked"]
+        page.unroute("**/exclude")
+        page.locator("button[data-act=keep]").first.click()
+        page.locator("[data-state=settled]").wait_for()
+        place = shared_by_two(server)
+        assert sorted(mark["excluded"] for mark in place["marks"]) == [False, True]
+        words = page.locator("[data-state=settled]").text_content()
+        assert not any(name in words for name in ("ada", "ben"))
         sheet.close()
 
 

@@ -77,6 +77,26 @@ def test_an_action_kept_by_a_closed_page_is_sent_by_the_next_one(browser: Any, f
     sheet.close()
 
 
+def test_a_server_that_cannot_write_says_why_until_it_can(browser: Any, folder: Path, tmp_path: Path) -> None:
+    """503 again and again: its sentence stands in the bar, the mark is kept, and goes through when it can be saved."""
+    mirror = tmp_path / "mirror"
+    with served(folder, mirror=mirror) as server:
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        mirror.rename(tmp_path / "away")
+        mirror.write_text("not a folder")
+        sheet.press_at("moving", 150, 140)
+        page.keyboard.press("Enter")
+        says(page.locator("#offline"), "mirror")
+        says(page.locator("#offline"), "Your last action is kept here and will be sent.")
+        mirror.unlink()
+        (tmp_path / "away").rename(mirror)
+        sheet.wait_for_query(2)
+        assert page.locator("#offline").is_hidden()
+        assert events(folder, "place") == 1
+        sheet.close()
+
+
 def lose_answers(sheet: Sheet, path: str, times: int = 1) -> list[int]:
     """Let requests reach the server and drop its answer so many times; gives the codes that the server answered."""
     codes: list[int] = []

@@ -79,9 +79,9 @@ def _tile(picture: TiledImage, request: Request, wanted: TilePlace) -> Response:
     tag = f'"{"-".join([picture.version, *map(str, where), *how])}"'
     lasting = wanted.v == picture.version
     headers = {"ETag": tag, "Cache-Control": f"private, {'max-age=86400, immutable' if lasting else 'no-cache'}"}
-    samples = picture.chosen(picture.tile(*where), wanted.channels)
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
+    samples = picture.chosen(picture.tile(*where), wanted.channels)
     headers["X-Height"], headers["X-Width"] = str(samples.shape[0]), str(samples.shape[1])
     headers["X-Channels"] = str(samples.shape[2] if samples.ndim == 3 else 1)
     content, media_type = samples.tobytes(), "application/octet-stream"

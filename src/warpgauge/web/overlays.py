@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -102,28 +103,25 @@ class Kept:
 
     def __init__(self, count: int) -> None:
         self._count, self._lock = count, threading.Lock()
-        self._values: OrderedDict[Hashable, Any] = OrderedDict()
-        self._making: dict[Hashable, threading.Lock] = {}
+        self._values: OrderedDict[Hashable, Future[Any]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the value of a key, computed now where it is missing."""
         with self._lock:
-            making = self._making.setdefault(key, threading.Lock())
-        try:
-            with making:
+            known = self._values.get(key)
+            value = self._values.setdefault(key, Future())
+            self._values.move_to_end(key)
+            while len(self._values) > self._count:
+                self._values.popitem(last=False)
+        if known is None:
+            try:
+                value.set_result(make())
+            except BaseException as error:
                 with self._lock:
-                    if key in self._values:
-                        self._values.move_to_end(key)
-                        return self._values[key]
-                value = make()
-                with self._lock:
-                    self._values[key] = value
-                    while len(self._values) > self._count:
-                        self._values.popitem(last=False)
-                return value
-        finally:
-            with self._lock:
-                self._making.pop(key, None)
+                    if self._values.get(key) is value:
+                        del self._values[key]
+                value.set_exception(error)
+        return value.result()
 
 
 class MeanTransform(FunctionTransform):

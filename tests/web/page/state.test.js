@@ -22,10 +22,13 @@ class Drawer {
 const json = (status, body) => new Response(JSON.stringify(body), { status });
 
 function apiWith(answers, storage = new Drawer()) {
-  const log = { sent: [], connected: [], pauses: [] };
+  const log = { sent: [], connected: [], said: [], pauses: [] };
   const api = new Api({
     storage,
-    onConnection: (connected) => log.connected.push(connected),
+    onConnection: (connected, sentence) => {
+      log.connected.push(connected);
+      if (sentence) log.said.push(sentence);
+    },
     pause: async (ms) => void log.pauses.push(ms),
     send: async (path, init) => {
       log.sent.push([path, init?.body]);
@@ -61,7 +64,8 @@ test("history: back and forth end where they began, a new value forgets the futu
 });
 
 test("a write waits for a server that is away, with growing pauses, and is kept until it is acknowledged", async () => {
-  const { api, log, storage } = apiWith([new TypeError("x"), new TypeError("x"), json(503, {}), json(200, { saved: 7 })]);
+  const full = json(503, { error: "The disk is full." });
+  const { api, log, storage } = apiWith([new TypeError("x"), new TypeError("x"), full, json(200, { saved: 7 })]);
   const answer = api.post("/api/query/3/place", { point: [1, 2] });
   await Promise.resolve();
   await Promise.resolve();
@@ -69,7 +73,8 @@ test("a write waits for a server that is away, with growing pauses, and is kept 
   assert.deepEqual(await answer, { saved: 7 });
   assert.equal(api.pending(), null);
   assert.equal(storage.held.size, 0);
-  assert.deepEqual(log.connected, [false, false, true]);
+  assert.deepEqual(log.connected, [false, false, false, true]);
+  assert.deepEqual(log.said, ["The disk is full."]);
   assert.deepEqual(log.pauses, [...log.pauses].sort((a, b) => a - b));
   assert.equal(log.sent.length, 4);
 });

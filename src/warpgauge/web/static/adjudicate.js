@@ -40,7 +40,7 @@ export function marksAgree(marks) {
  * @param {Stage} stage
  * @param {HTMLElement} box
  * @param {Place} place
- * @param {{units: string, act: (act: Act, body: Record<string, unknown>) => Promise<void>, keep: (mark: RaterMark) => void, next: () => void}} does
+ * @param {{units: string, act: (act: Act, body: Record<string, unknown>) => void, keep: (mark: RaterMark) => void, next: () => void}} does
  */
 export function buildAdjudication(stage, box, place, does) {
   const colourOf = (/** @type {RaterMark} */ mark) => RATER_COLOURS[place.marks.indexOf(mark) % RATER_COLOURS.length];
@@ -59,8 +59,8 @@ export function buildAdjudication(stage, box, place, does) {
       make("td", { class: "num" }, axesOfMark(markFromCovariance(mark.point, mark.covariance, mark.alpha)).map(rounded).join(" × ")),
       make("td", { class: "num" }, place.fused && place.marks.length > 1 ? rounded(norm(subtract(mark.point, place.fused.point))) : "–"),
       make("td", {}, make("div", { class: "row" }, button("keep", `Keep ${who(mark)}`, () => does.keep(mark)),
-        button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude", () => void does.act(mark.excluded ? "include" : "exclude", { rater: mark.rater })),
-        button("ask", "Ask again", () => void does.act("ask_again", { rater: mark.rater })))));
+        button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude", () => does.act(mark.excluded ? "include" : "exclude", { rater: mark.rater })),
+        button("ask", "Ask again", () => does.act("ask_again", { rater: mark.rater })))));
   });
   const skips = Object.entries(place.skips).map(([rater, reason], i) => make("p", { class: "quiet" }, `${named ? rater : `Another rater ${i + 1}`} skipped: ${reason.replaceAll("_", " ")}`));
   const apart = place.max_distance === null ? "" : `: marks up to ${rounded(place.max_distance)} ${does.units} apart`;
@@ -77,8 +77,8 @@ export function buildAdjudication(stage, box, place, does) {
       make("tbody", {}, ...rows)), ...skips,
     ...(agree ? [] : [make("p", { "data-apart": "" }, "The marks lie farther apart than their ± explains: keep one, exclude one, or ask again.")]),
     make("div", { class: "row foot" },
-      make("button", { type: "button", class: agree ? "primary" : "", "data-act": "resolve", disabled: place.locked || place.marks.length === 0, onclick: () => void does.act("resolve", { text: "All marks are taken together." }) }, "Take all together"),
-      make("button", { type: "button", "data-act": "ask-all", onclick: () => void does.act("ask_again", {}) }, "Ask all again"), make("span", { class: "spring" }),
+      make("button", { type: "button", class: agree ? "primary" : "", "data-act": "resolve", disabled: place.locked || place.marks.length === 0, onclick: () => does.act("resolve", { text: "All marks are taken together." }) }, "Take all together"),
+      make("button", { type: "button", "data-act": "ask-all", onclick: () => does.act("ask_again", {}) }, "Ask all again"), make("span", { class: "spring" }),
       make("button", { type: "button", "data-act": "next", onclick: does.next }, "Next disagreement")));
   stage.drawSoon();
 }

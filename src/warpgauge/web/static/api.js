@@ -57,7 +57,7 @@ export function root() {
 export class Api {
   /**
    * @param {object} options
-   * @param {(connected: boolean) => void} options.onConnection
+   * @param {(connected: boolean, sentence?: string) => void} options.onConnection told whether answers come, and what a server said that cannot give one now
    * @param {typeof fetch} [options.send]
    * @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} [options.storage]
    * @param {(milliseconds: number) => Promise<void>} [options.pause]
@@ -205,6 +205,7 @@ export class Api {
         if (!response.ok) throw Object.assign(await refusal(response), { repeated: lost });
         return response;
       }
+      if (response) this.onConnection(false, response.status === 503 ? (await refusal(response)).message : undefined);
       await this.pause(PAUSES[Math.min(attempt, PAUSES.length - 1)]);
     }
   }

@@ -58,6 +58,7 @@ function initialState() {
     saved: null,
     writing: "idle",
     connection: "ok",
+    trouble: "",
     message: "Opening the project…",
     tone: "note",
     predictionHidden: false,
@@ -88,8 +89,8 @@ async function open() {
   restoreTheme();
   /** @type {Store<State>} */
   const store = new Store(initialState());
-  const api = new Api({ onConnection: (connected) => {
-    if (store.state.connection !== "refused") store.set({ connection: connected ? "ok" : "lost" });
+  const api = new Api({ onConnection: (connected, trouble = "") => {
+    if (store.state.connection !== "refused") store.set({ connection: connected ? "ok" : "lost", trouble });
   } });
   /** @type {Project} */
   const project = await api.get("/api/project");

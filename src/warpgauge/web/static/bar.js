@@ -86,7 +86,7 @@ export function buildBar({ stage, store, marks }) {
       if (button instanceof HTMLButtonElement) button.disabled = !marks.editable || !fits || Boolean(withheld);
     }
   };
-  store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "rows", "doubt", "task", "start", "offered"], show);
+  store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "trouble", "rows", "doubt", "task", "start", "offered"], show);
   show();
   const seen = new ResizeObserver(makeWay);
   for (const id of ["message", "choice", "bottom"]) seen.observe(byId(id));
@@ -131,7 +131,7 @@ function showQuestion({ query, done, task }) {
 }
 
 /** @param {State} state */
-function showMessage({ message, tone, connection, doubt }) {
+function showMessage({ message, tone, connection, trouble, doubt }) {
   const line = byId("message");
   line.textContent = doubt ?? message;
   line.title = doubt ?? message;
@@ -139,7 +139,7 @@ function showMessage({ message, tone, connection, doubt }) {
   byId("offline").hidden = connection === "ok";
   byId("offline").textContent = connection === "refused"
     ? "Your link is not valid any more; the line at the bottom says why. Your last action is kept here."
-    : "Not connected. Your last action is kept here and will be sent.";
+    : `${trouble || "Not connected."} Your last action is kept here and will be sent.`;
 }
 
 /**

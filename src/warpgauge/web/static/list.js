@@ -200,6 +200,8 @@ function line(annotator, row, span) {
     }
     return canvas;
   });
+  // Another rater's mark is not ours to switch off or to change: it is looked at.
+  const mine = !row.rater || row.rater === stage.project.rater;
   const on = make("input", { type: "checkbox", checked: !row.disabled, disabled: row.skipped, "aria-label": `Use annotation ${row.number}`,
     onclick: (/** @type {Event} */ event) => {
       event.stopPropagation();
@@ -208,7 +210,11 @@ function line(annotator, row, span) {
   const go = () => {
     // The work goes on in the images: Enter accepts there.
     stage.focus();
-    void annotator.goTo(row.query);
+    if (mine) void annotator.goTo(row.query);
+    else {
+      stage.lookAt("fixed", row.location, null);
+      if (row.point) stage.lookAt("moving", row.point, null);
+    }
   };
   const classes = ["go", row.disabled ? "off" : "", row.query === store.state.query?.query ? "here" : ""].join(" ");
   const size = sizeOfRow(row);
@@ -220,7 +226,7 @@ function line(annotator, row, span) {
     make("td", { class: "num" }, size === null ? "–" : rounded(size)),
     ...(stage.withheld ? [] : [make("td", { class: "num" }, row.distance === null ? "–" : row.distance < 0.005 * stage.images.moving.spacing[0] ? "0" : rounded(row.distance)),
       make("td", { class: "num" }, row.mahalanobis === null ? "–" : row.mahalanobis.toFixed(1))]),
-    make("td", {}, on));
+    make("td", {}, mine ? on : null));
 }
 
 /**

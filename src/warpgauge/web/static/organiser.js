@@ -216,9 +216,9 @@ export class Organiser {
     for (const other of place.marks) {
       const wanted = other.rater === mark.rater;
       if (other.excluded !== wanted) continue;
-      await this.act(place, wanted ? "include" : "exclude", { rater: other.rater });
+      if (!(await this.act(place, wanted ? "include" : "exclude", { rater: other.rater }))) return;
     }
-    await this.act(place, "resolve", { text: `The mark of ${mark.rater} is taken.` });
+    await this.act(place, "resolve", { text: "One of the marks is taken." });
   }
 
   /** @param {number} query */
@@ -239,7 +239,7 @@ export class Organiser {
     }
     buildAdjudication(this.stage, this.adjudication, place, {
       units: this.unit,
-      act: (act, body) => this.act(place, act, body),
+      act: (act, body) => void this.act(place, act, body),
       keep: (mark) => void this.keep(place, mark),
       next: () => this.nextDisagreement(),
     });
@@ -249,17 +249,21 @@ export class Organiser {
    * @param {Place} place
    * @param {"resolve" | "exclude" | "include" | "ask_again"} act
    * @param {Record<string, unknown>} body
+   * @returns {Promise<boolean>} whether it was saved
    */
   async act(place, act, body) {
+    let done = false;
     try {
       const { saved } = await this.stage.api.post(`/api/locations/${place.query}/${act}`, { ...body, generation: this.found.generation });
       this.stage.store.set({ saved });
       this.note.textContent = "Saved.";
       this.delivery.written();
+      done = true;
     } catch (error) {
       this.tell(error);
     }
     await this.read();
+    return done;
   }
 }
 

@@ -3,6 +3,7 @@
  * @module
  */
 
+import { root } from "./api.js";
 import { rememberChannels } from "./channels.js";
 import { largestSample } from "./colour.js";
 import { Contexts } from "./contexts.js";
@@ -185,7 +186,7 @@ export class Stage {
   }
 
   get workingKey() {
-    return `warpgauge:zoom:${this.project.name}:${this.project.rater}`;
+    return `warpgauge:zoom:${this.project.name}:${this.project.rater}${root()}`;
   }
 
   /**

@@ -51,6 +51,7 @@
  * @property {Saved | null} saved
  * @property {"idle" | "saving"} writing
  * @property {"ok" | "lost" | "refused"} connection
+ * @property {string} trouble why the server cannot answer now, in its words; "" where it does not say
  * @property {string} message one sentence below the pictures
  * @property {"note" | "warning" | "error"} tone
  * @property {boolean} predictionHidden
