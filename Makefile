@@ -89,7 +89,7 @@ test: lint  ## lint, then all tests
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-# napari with Qt, SpatialData, torch, ANTs, ITK with elastix and MLflow: 5 GB that no other test needs, in an environment of their own. napari draws
+# napari with Qt, torch, ANTs, ITK with elastix and MLflow: 5 GB that no other test needs, in an environment of their own. napari draws
 # by OpenGL, so a virtual screen and a software renderer are needed: Debian's xvfb, installed by name where that is possible.
 $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	@echo "setting up $(INTEGRATIONS) (the first time takes a few minutes)"
@@ -105,7 +105,7 @@ $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	$(call INSTALL,$(INTEGRATIONS)) --no-deps --no-build-isolation $(AGAIN) .
 	@touch $@
 
-integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, SpatialData, torch, ANTs, ITK, elastix, MLflow, in their own environment
+integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, torch, ANTs, ITK, elastix, MLflow, in their own environment
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 xvfb-run -a $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
 	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
 	  tests/io/test_transforms_itk.py::test_mat_files_and_lists_map_as_antspy \
