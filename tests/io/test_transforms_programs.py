@@ -1,4 +1,4 @@
-"""Transform files of FreeSurfer, AFNI, MNI, DICOM, BigWarp and bUnwarpJ, against their programs' files or readers."""
+"""Transform files of FreeSurfer, AFNI, MNI, BigWarp and bUnwarpJ, against their programs' files or readers."""
 
 from __future__ import annotations
 
@@ -190,67 +190,6 @@ def test_xfm_of_mni(tmp_path: Path) -> None:
     )
     with pytest.raises(FileFormatError, match="type 'Thin_Plate_Spline_Transform'"):
         read_transform(tmp_path / "c.xfm")
-
-
-def _dicom(path: Path, matrix: Floats | None, field: tuple[Grid, Floats] | None = None) -> Path:
-    """Write a spatial registration with pydicom: a matrix, or a matrix before, a grid, and a matrix after."""
-    pydicom = pytest.importorskip("pydicom")
-    from pydicom.dataset import Dataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian, generate_uid
-
-    def registration(values: Floats) -> Dataset:
-        one = Dataset()
-        one.FrameOfReferenceTransformationMatrix = [float(f"{x:.10g}") for x in values.ravel()]
-        one.FrameOfReferenceTransformationMatrixType = "AFFINE"
-        return one
-
-    data, item = Dataset(), Dataset()
-    kind = "1.2.840.10008.5.1.4.1.1.66.1" if field is None else "1.2.840.10008.5.1.4.1.1.66.3"
-    data.SOPClassUID, data.SOPInstanceUID = kind, generate_uid()
-    if field is None:
-        other = Dataset()
-        for one, values in ((item, matrix), (other, np.eye(4))):
-            holder = Dataset()
-            holder.MatrixSequence = [registration(values)]
-            one.MatrixRegistrationSequence = [holder]
-        data.RegistrationSequence = [other, item]
-    else:
-        grid, vectors = field
-        nodes = Dataset()
-        nodes.ImagePositionPatient = grid.origin.tolist()
-        nodes.ImageOrientationPatient = [*grid.direction[:, 0].tolist(), *grid.direction[:, 1].tolist()]
-        nodes.GridDimensions, nodes.GridResolution = list(grid.size), grid.spacing.tolist()
-        nodes.VectorGridData = np.moveaxis(vectors, 0, -1).astype("<f4").tobytes()
-        item.DeformableRegistrationGridSequence = [nodes]
-        item.PreDeformationMatrixRegistrationSequence = [registration(matrix)]
-        item.PostDeformationMatrixRegistrationSequence = [registration(np.linalg.inv(matrix))]
-        data.DeformableRegistrationSequence = [item]
-    data.file_meta = FileMetaDataset()
-    data.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    data.file_meta.MediaStorageSOPClassUID, data.file_meta.MediaStorageSOPInstanceUID = kind, data.SOPInstanceUID
-    pydicom.dcmwrite(path, data, enforce_file_format=True)
-    return path
-
-
-def test_dicom_registration_objects(tmp_path: Path) -> None:
-    """The matrix is inverted; a deformation is matrix, grid, matrix from the registered system to the source."""
-    lps = LPS @ _ras_matrix() @ LPS
-    points = _points()
-    inverse = np.linalg.inv(lps)
-    rigid = read_transform(_dicom(tmp_path / "REG.dcm", lps))
-    np.testing.assert_allclose(rigid.map(points), points @ inverse[:3, :3].T + inverse[:3, 3], atol=1e-6)
-    grid = Grid((9, 8, 7), (20, 20, 25), (-80, -70, -70), np.eye(3), "mm")
-    shift = np.array([3.0, -2.0, 1.0])
-    vectors = np.broadcast_to(shift.reshape(3, 1, 1, 1), (3, *grid.shape))
-    some = points[:10] / 3
-    found = read_transform(_dicom(tmp_path / "DEF.dcm", lps, (grid, vectors))).map(some)
-    before = some @ lps[:3, :3].T + lps[:3, 3]
-    np.testing.assert_allclose(found, (before + shift) @ inverse[:3, :3].T + inverse[:3, 3], atol=1e-5)
-
-
-def test_a_dicom_file_that_registers_nothing(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="registers 0 images"):
-        read_transform(_dicom(tmp_path / "REG.dcm", np.eye(4)))
 
 
 @pytest.mark.parametrize("d", [2, 3])

@@ -89,10 +89,6 @@ TRANSFORMS: tuple[KnownFile, ...] = (
     KnownFile("MNI (MINC)", ".xfm, linear", "xfm", "VTK 9", _TO_FIXED, "RAS", "mm", "VTK's reader, 1e-9"),
     KnownFile("MNI (MINC)", ".xfm with *_grid_*.mnc (MINC 1 and 2)", "xfm", "libminc 2.4", _TO_FIXED,
               "RAS displacements", "mm", "rawtominc and transformtags: 1e-6 mm; whole numbers 5e-5 mm"),
-    KnownFile("DICOM", "spatial registration object", "dicom", "pydicom 3", _TO_FIXED, "LPS", "mm",
-              f"{_SPEC} (PS3.3 C.20.2); files made by pydicom", "extra dicom"),
-    KnownFile("DICOM", "deformable registration object", "dicom", "pydicom 3", _TO_MOVING, "LPS", "mm",
-              f"{_SPEC} (PS3.3 C.20.3); files made by pydicom", "extra dicom"),
     KnownFile("BigWarp (Fiji)", "landmarks .csv", "bigwarp", "9", _TO_MOVING, "world of BigWarp", "its unit",
               "scipy's thin-plate spline of the same landmarks, 1e-6", "format"),
     KnownFile("bUnwarpJ (Fiji)", "*_direct_transf.txt", "bunwarpj", "2.6", _TO_MOVING, "pixels", "px",
@@ -117,6 +113,7 @@ TRANSFORMS: tuple[KnownFile, ...] = (
 )  # fmt: skip
 
 NOT_READ: dict[str, str] = {
+    "DICOM registration objects": "write a field or a matrix with SlicerRT or another reader of DICOM",
     "FNIRT coefficients": "turn them into a field with fnirtfileutils",
     "SPM flow fields (u_*, v_*)": "write a deformation with Batch > SPM > Util > Deformations",
     "MINC thin-plate splines (.xfm)": "write a grid with the tools of MINC",

@@ -15,7 +15,6 @@ from warpgauge.io.transforms import (
     afni,
     array_fields,
     deeperhistreg,
-    dicom_registration,
     elastix,
     fiji,
     freesurfer,
@@ -58,7 +57,6 @@ READERS: dict[str, Format] = {
         freesurfer_warps.FORMAT,
         afni.FORMAT,
         mni_xfm.FORMAT,
-        dicom_registration.FORMAT,
     )
 }
 CALLABLE = "callable"
@@ -93,7 +91,7 @@ def detect_format(path: Place) -> str:
     if best.recognise(head, suffix) == NO:
         raise FileFormatError(
             f"{file.name!r} is not a transform that warpgauge knows: its content is not of elastix, ITK, ANTs, NIfTI, "
-            f"NRRD, MetaImage, NumPy, Warpy, FreeSurfer, AFNI, MNI, DICOM, a matrix or mapped points; give "
+            f"NRRD, MetaImage, NumPy, Warpy, FreeSurfer, AFNI, MNI, a matrix or mapped points; give "
             f"{say('format')} if it is."
         )
     return best.name
