@@ -11,12 +11,10 @@ import struct
 from contextlib import nullcontext
 from pathlib import Path
 
-import h5py
 import nibabel as nib
 import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
-from scipy.io import netcdf_file
 from scipy.spatial.transform import Rotation
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
@@ -233,89 +231,6 @@ def test_bunwarpj_against_the_sum_of_its_splines(tmp_path: Path) -> None:
     weights = [[[_cubic(k[axis] - i) for i in range(n)] for k in knots] for axis in (0, 1)]
     expected = np.einsum("cji,pi,pj->pc", coefficients, *weights) * 0.25
     np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
-def _displacements(size: tuple[int, int, int]) -> Floats:
-    """Smooth vectors (z, y, x, 3) that libminc was asked about."""
-    z, y, x = np.mgrid[: size[2], : size[1], : size[0]].astype(float)
-    parts = [2 * np.sin(x / 3) + y * 0.3, np.cos(y / 2) - 0.2 * z, 0.4 * z * np.sin(x / 4) + 1]
-    return np.stack(parts, axis=-1).astype(np.float32)
-
-
-_AXIS = {
-    "xspace": {"step": 6.0, "start": -20.0, "direction_cosines": [0.98, 0.199, 0.0]},
-    "yspace": {"step": -7.0, "start": 15.0, "direction_cosines": [-0.199, 0.98, 0.0]},
-    "zspace": {"step": 8.0, "start": 0.0, "direction_cosines": [0.0, 0.0, 1.0]},
-}
-
-
-def _minc(path: Path, version: int, whole: bool = False) -> Path:
-    """Write a grid as rawtominc lays it out: netCDF with the vectors last, or HDF5 with them first."""
-    names = ["zspace", "yspace", "xspace", "vector_dimension"]
-    values = _displacements((8, 6, 7))
-    least, most = float(values.min()), float(values.max())
-    if whole:
-        values = np.round((values - least) / (most - least) * 60000 - 30000).astype(np.int16)
-    if version == 1:
-        with netcdf_file(path, "w") as store:
-            for name, count in zip(names, values.shape, strict=True):
-                store.createDimension(name, count)
-            for name, facts in _AXIS.items():
-                variable = store.createVariable(name, "i4", ())
-                for key, value in facts.items():
-                    setattr(variable, key, value)
-            image = store.createVariable("image", values.dtype, names)
-            image[:] = values
-            if whole:
-                image.signtype, image.valid_range = "signed__", [-30000.0, 30000.0]
-                for key, value in (("image-min", least), ("image-max", most)):
-                    store.createVariable(key, "f8", ("zspace",))[:] = np.full(7, value)
-        return path
-    with h5py.File(path, "w") as store:
-        for name, facts in _AXIS.items():
-            store.create_dataset(f"minc-2.0/dimensions/{name}", data=0).attrs.update(facts)
-        image = store.create_dataset("minc-2.0/image/0/image", data=np.moveaxis(values, -1, 0))
-        image.attrs["dimorder"] = np.bytes_("vector_dimension,zspace,yspace,xspace")
-    return path
-
-
-# Points, and where transformtags of libminc 2.4.05 takes them by the grid above: in the cubic part, and in outer
-# cells, where it is linear.
-_LIBMINC = np.array(
-    [
-        [[-14.421532757, 4.398107176, 36.946445205], [-13.355637215473, 4.32312988143831, 38.4582141882196]],
-        [[6.232252152, 1.88489683, 24.026874701], [8.8386078219502, 1.80149728398609, 26.0992410543315]],
-        [[-13.582125108, 1.96018587, 26.503063643], [-12.3720913202058, 2.03436966403811, 27.8879929224465]],
-        [[19.329236857, 0.566259534, 27.766074669], [21.7421113703944, 0.124527636079392, 30.1413504686275]],
-        [[16.15960232, -13.185272194, 26.811550064], [19.392663594837, -14.4442584603343, 29.1185570162962]],
-        [[5.31163351, -11.039116015, 28.519820728], [8.37862585779598, -12.0956110459583, 30.6870751204064]],
-    ]
-)
-
-
-@pytest.mark.parametrize(("version", "whole"), [(1, False), (1, True), (2, False)])
-def test_grids_of_minc_as_libminc_evaluates_them(tmp_path: Path, version: int, whole: bool) -> None:
-    """A grid maps source to target points; where it is flagged as inverted, the file's grid stands on the target."""
-    _minc(tmp_path / "a_grid_0.mnc", version, whole)
-    text = "MNI Transform File\nTransform_Type = Grid_Transform;\n{}Displacement_Volume = a_grid_0.mnc;\n"
-    source, target = _LIBMINC[:, 0] * [-1, -1, 1], _LIBMINC[:, 1] * [-1, -1, 1]
-    (tmp_path / "a.xfm").write_text(text.format("Invert_Flag = True;\n"))
-    near = 1e-4 if whole else 2e-6
-    np.testing.assert_allclose(read_transform(tmp_path / "a.xfm").map(source), target, atol=near)
-    (tmp_path / "b.xfm").write_text(
-        text.format("") + "Transform_Type = Linear;\nLinear_Transform = 2 0 0 1 0 2 0 0 0 0 2 0;\n"
-    )
-    found = read_transform(tmp_path / "b.xfm").map(target * 2 + [-1, 0, 0])
-    np.testing.assert_allclose(found, source, atol=near)
-    (tmp_path / "project").mkdir()
-    _, added = copy_transform(tmp_path / "project", "warp", tmp_path / "b.xfm", {}, "ada")
-    assert [Path(one).name for one in added.files] == ["b.xfm", "a_grid_0.mnc"]
-    (tmp_path / "c.xfm").write_text(text.format("").replace("a_grid", "../a_grid"))
-    with pytest.raises(FileFormatError, match="plain name"):
-        read_transform(tmp_path / "c.xfm")
-    (tmp_path / "a_grid_0.mnc").write_bytes((tmp_path / "a_grid_0.mnc").read_bytes()[:300])
-    with pytest.raises(FileFormatError, match=r"a_grid_0\.mnc"):
-        read_transform(tmp_path / "a.xfm")
 
 
 _SIDES = {  # size, spacing, centre of the source and of the target

@@ -87,8 +87,6 @@ TRANSFORMS: tuple[KnownFile, ...] = (
     KnownFile("AFNI", "warp .HEAD with .BRIK or .BRIK.gz", "afni", "nibabel 5", _TO_MOVING, "LPS displacements", "mm",
               f"{_SPEC}; a file of AFNI with new values, read by nibabel: 1e-4 mm"),
     KnownFile("MNI (MINC)", ".xfm, linear", "xfm", "VTK 9", _TO_FIXED, "RAS", "mm", "VTK's reader, 1e-9"),
-    KnownFile("MNI (MINC)", ".xfm with *_grid_*.mnc (MINC 1 and 2)", "xfm", "libminc 2.4", _TO_FIXED,
-              "RAS displacements", "mm", "rawtominc and transformtags: 1e-6 mm; whole numbers 5e-5 mm"),
     KnownFile("BigWarp (Fiji)", "landmarks .csv", "bigwarp", "9", _TO_MOVING, "world of BigWarp", "its unit",
               "scipy's thin-plate spline of the same landmarks, 1e-6", "format"),
     KnownFile("bUnwarpJ (Fiji)", "*_direct_transf.txt", "bunwarpj", "2.6", _TO_MOVING, "pixels", "px",
@@ -116,7 +114,7 @@ NOT_READ: dict[str, str] = {
     "DICOM registration objects": "write a field or a matrix with SlicerRT or another reader of DICOM",
     "FNIRT coefficients": "turn them into a field with fnirtfileutils",
     "SPM flow fields (u_*, v_*)": "write a deformation with Batch > SPM > Util > Deformations",
-    "MINC thin-plate splines (.xfm)": "write a grid with the tools of MINC",
+    "MINC grids and thin-plate splines (.xfm)": "write a field with ITK (.nrrd, .nii.gz)",
 }
 
 LANDMARKS: tuple[KnownFile, ...] = (

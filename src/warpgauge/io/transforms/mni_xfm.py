@@ -1,4 +1,4 @@
-"""Transforms of MNI (``.xfm``): matrices, and grids of displacements in MINC files that they name.
+"""Linear transforms of MNI (``.xfm``).
 
 They take source (moving) to target (fixed) points, in the RAS mm of MINC.
 """
@@ -12,18 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from warpgauge.errors import FileFormatError
-from warpgauge.io.files import neighbour, read_text
+from warpgauge.io.files import read_text
 from warpgauge.io.limits import check_parts
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Description, Format, Options, Transform
 from warpgauge.io.transforms.chain import Chain
-from warpgauge.io.transforms.field import field_description
 from warpgauge.io.transforms.linear import affine_of_ras
-from warpgauge.io.transforms.minc import read_minc_grid
 
 TITLE = "MNI"
 SIGNATURE = b"MNI Transform File"
 _ITEM = re.compile(r"(\w+)\s*=\s*([^;]*);")
-_NUMBERS = {"linear": "Linear_Transform", "grid_transform": "Displacement_Volume"}
 
 
 def read_xfm(path: Path, options: Options) -> Transform:
@@ -45,38 +42,27 @@ def _parts(path: Path) -> Iterator[dict[str, str]]:
     for start, end in zip(starts, [*starts[1:], len(items)], strict=True):
         part = dict(items[start:end])
         named = part["Transform_Type"]
-        if named.lower() not in _NUMBERS:
+        if named.lower() != "linear":
             raise FileFormatError(
-                f"{path.name!r} has a transform of type {named[:40]!r}; Linear and Grid_Transform are read."
+                f"{path.name!r} has a transform of type {named[:40]!r}, but only Linear is read; write its field "
+                f"with ITK, as .nrrd or .nii.gz."
             )
-        if _NUMBERS[named.lower()] not in part:
-            raise FileFormatError(f"{path.name!r} lacks {_NUMBERS[named.lower()]} of its {named} transform.")
+        if "Linear_Transform" not in part:
+            raise FileFormatError(f"{path.name!r} lacks Linear_Transform of its {named} transform.")
         yield part
 
 
 def _backwards(path: Path, part: dict[str, str], about: Description) -> Transform:
     """Return the map of target to source points of one transform."""
     inverted = part.get("Invert_Flag", "False").lower() == "true"
-    if part["Transform_Type"].lower() == "linear":
-        try:
-            matrix = np.array(part["Linear_Transform"].split(), dtype=np.float64).reshape(3, 4)
-        except ValueError as error:
-            raise FileFormatError(f"{path.name!r}: a linear transform has 3 x 4 numbers.") from error
-        if not np.isfinite(matrix).all():
-            raise FileFormatError(f"{path.name!r} has numbers of a linear transform that are not finite.")
-        forward: Transform = affine_of_ras(np.vstack([matrix, [0, 0, 0, 1]]), about)
-    else:
-        words = field_description(
-            TITLE, units="mm", frame="world, LPS", source=path.name, assumptions=about.assumptions
-        )
-        forward = read_minc_grid(neighbour(path, part["Displacement_Volume"]), words)
+    try:
+        matrix = np.array(part["Linear_Transform"].split(), dtype=np.float64).reshape(3, 4)
+    except ValueError as error:
+        raise FileFormatError(f"{path.name!r}: a linear transform has 3 x 4 numbers.") from error
+    if not np.isfinite(matrix).all():
+        raise FileFormatError(f"{path.name!r} has numbers of a linear transform that are not finite.")
+    forward = affine_of_ras(np.vstack([matrix, [0, 0, 0, 1]]), about)
     return forward if inverted else forward.inverse().described(direction="fixed_to_moving")
 
 
-def _grids(path: Path) -> list[Path]:
-    return [neighbour(path, part["Displacement_Volume"]) for part in _parts(path) if "Displacement_Volume" in part]
-
-
-FORMAT = Format(
-    "xfm", read_xfm, lambda head, suffix: BY_SIGNATURE if head.startswith(SIGNATURE) else NO, companions=_grids
-)
+FORMAT = Format("xfm", read_xfm, lambda head, suffix: BY_SIGNATURE if head.startswith(SIGNATURE) else NO)
