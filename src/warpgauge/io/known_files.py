@@ -78,8 +78,6 @@ TRANSFORMS: tuple[KnownFile, ...] = (
               "files of mri_robust_register and bbregister against lta_convert: 2e-5 mm"),
     KnownFile("FreeSurfer", "warp .mgz, .mgh", "freesurfer-warp", "surfa 0.6", _TO_MOVING, "RAS or voxels",
               "mm or voxels", "files of surfa in all four kinds, against surfa: 5e-6 mm"),
-    KnownFile("FreeSurfer", ".m3z, .m3d", "freesurfer-warp", "-", _TO_MOVING, "voxels or RAS positions", "voxels or mm",
-              f"{_SPEC} (FreeSurfer's own readers); files made from it, 1e-5 mm"),
     KnownFile("NiTransforms", ".lta", "lta", "25.1", _TO_MOVING, "RAS", "mm",
               "its own file against its ITK file: 5e-5 mm"),
     KnownFile("AFNI", ".aff12.1D", "afni", "NiTransforms 25.1", _TO_MOVING, "LPS", "mm",
@@ -111,6 +109,7 @@ TRANSFORMS: tuple[KnownFile, ...] = (
 )  # fmt: skip
 
 NOT_READ: dict[str, str] = {
+    "morphs of FreeSurfer (.m3z, .m3d)": "write a warp in .mgz with mri_warp_convert",
     "DICOM registration objects": "write a field or a matrix with SlicerRT or another reader of DICOM",
     "FNIRT coefficients": "turn them into a field with fnirtfileutils",
     "SPM flow fields (u_*, v_*)": "write a deformation with Batch > SPM > Util > Deformations",

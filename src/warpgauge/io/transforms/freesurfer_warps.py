@@ -1,7 +1,7 @@
-"""Warps of FreeSurfer: ``.m3z`` and ``.m3d`` (morphs), and ``.mgz`` and ``.mgh`` whose header says that it is a warp.
+"""Warps of FreeSurfer: ``.mgz`` and ``.mgh`` whose header says that it is a warp.
 
-Both stand on the atlas (target, fixed), or on every so many voxels of it, and hold places of the image (moving).
-All numbers are big-endian; tags with the geometry of both images follow the nodes.
+They stand on the atlas (target, fixed) and hold places of the image (moving). All numbers are big-endian; tags with the
+geometry of both images follow the nodes.
 """
 
 from __future__ import annotations
@@ -18,19 +18,17 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import foreign_decoder, read_head
 from warpgauge.io.images.frame import frame_from_affine, resolve_grid
 from warpgauge.io.limits import INFLATION, check_memory
-from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options, Transform, check_room
+from warpgauge.io.transforms.base import BY_NAME, BY_SIGNATURE, NO, Format, Options, Transform, check_room
 from warpgauge.io.transforms.field import Vectors
 from warpgauge.io.transforms.field_files import StoredField, finish_field
 from warpgauge.io.transforms.freesurfer import voxels_to_ras
 
 TITLE = "FreeSurfer warp"
-_MORPH = struct.pack(">f", 1.0)  # version 1
+_MORPHS = (".m3z", ".m3d")  # whose first number is the version 1.0
 _WARP = bytes([0, 0, 3, 1])  # version 1 and intent 3, a warp
-_NODE = np.dtype([("before", ">f4", (3,)), ("place", ">f4", (3,)), ("label", ">i4", (3,))])
 _MGH_DATA = 284  # bytes before the values
 _GEOMETRY, _TYPE, _LABELS, _META, _OLD_TABLE, _OLD_RAS, _OLD_SURFACE = 10, 11, 12, 13, 1, 2, 20
 _VOLUME = struct.Struct(">4i15f512x")
-_RAS, _VOXELS = 1, 2
 _Stream = gzip.GzipFile | BufferedReader
 # What the numbers of an .mgz are, by its code: whether positions, and their frame.
 _KINDS = {0: (True, "index"), 1: (False, "index"), 2: (True, "RAS"), 3: (False, "RAS")}
@@ -40,8 +38,9 @@ def read_warp(path: Path, options: Options) -> Transform:
     """Read a warp of FreeSurfer; the geometry of both images is its own."""
     packed = read_head(path, 2) == b"\x1f\x8b"
     with foreign_decoder(path, "a warp of FreeSurfer"), gzip.open(path) if packed else path.open("rb") as stream:
-        read = _read_morph if stream.read(4) == _MORPH else _read_mgh
-        stored, moving, absolute, frame = read(path, stream)
+        if stream.read(4) != _WARP:
+            raise FileFormatError(f"{path.name!r} is not a warp in .mgz; write a morph as one with mri_warp_convert.")
+        stored, moving, absolute, frame = _read_mgh(path, stream)
     return finish_field(stored, frame, absolute=absolute, moving=moving)
 
 
@@ -56,29 +55,6 @@ def _exactly(path: Path, stream: _Stream, count: int) -> bytes:
     if len(found) < count:
         raise FileFormatError(f"{path.name!r} is truncated: {count} bytes were to follow, {len(found)} do.")
     return found
-
-
-def _read_morph(path: Path, stream: _Stream) -> _Read:
-    *size, spacing, _ = struct.unpack(">4if", _exactly(path, stream, 20))
-    if min(*size, spacing) < 1:
-        raise FileFormatError(f"{path.name!r} has {size} nodes {spacing} voxels apart; its header is damaged.")
-    count = int(np.prod(size, dtype=object))
-    nodes = np.frombuffer(_exactly(path, stream, count * _NODE.itemsize), _NODE).reshape(size)
-    places = nodes["place"].astype(np.float32)
-    places[~(nodes["place"].any(axis=-1) | nodes["before"].any(axis=-1))] = np.nan  # FreeSurfer's mark of no place
-    kind, sides = _VOXELS, None
-    while len(tag := stream.read(4)) == 4 and (code := int.from_bytes(tag, "big")):
-        if code == _GEOMETRY:
-            sides = _sides(path, stream)
-        elif code == _TYPE:
-            kind = int.from_bytes(_exactly(path, stream, 4), "big")
-        elif code == _LABELS:
-            _exactly(path, stream, 4 * count)
-        else:
-            break  # tags of a morph have no length, and all that is needed stands before
-    if kind not in (_RAS, _VOXELS):
-        raise FileFormatError(f"{path.name!r} has places of kind {kind}, but 1 (RAS) and 2 (voxels) are known.")
-    return _stored(path, places, sides, spacing, absolute=True, frame="RAS" if kind == _RAS else "index")
 
 
 def _read_mgh(path: Path, stream: _Stream) -> _Read:
@@ -101,7 +77,7 @@ def _read_mgh(path: Path, stream: _Stream) -> _Read:
         raise FileFormatError(f"{path.name!r} does not say what its numbers are; write it with mri_warp_convert.")
     places = np.moveaxis(values.reshape(3, *size[::-1]).astype(np.float32), 0, -1).transpose(2, 1, 0, 3)
     absolute, frame = _KINDS[meta]
-    return _stored(path, places, sides, 1, absolute=absolute, frame=frame)
+    return _stored(path, places, sides, absolute=absolute, frame=frame)
 
 
 def _sides(path: Path, stream: _Stream) -> tuple[tuple[Floats, tuple[int, ...]], ...]:
@@ -118,7 +94,7 @@ def _sides(path: Path, stream: _Stream) -> tuple[tuple[Floats, tuple[int, ...]],
 
 
 def _stored(
-    path: Path, places: Floats | Vectors, sides: tuple[tuple[Floats, tuple[int, ...]], ...] | None, spacing: int,
+    path: Path, places: Floats | Vectors, sides: tuple[tuple[Floats, tuple[int, ...]], ...] | None,
     *, absolute: bool, frame: str
 ) -> _Read:  # fmt: skip
     """Return the field of places (x, y, z, 3), the grid of the moving image, and what the numbers are."""
@@ -130,15 +106,17 @@ def _stored(
         world = np.diag([-1.0, -1.0, 1.0, 1.0]) @ matrix
         return resolve_grid(frame_from_affine(path, world, extent, "mm"), path, None, None)[0]
 
-    nodes = grid(atlas @ np.diag([spacing, spacing, spacing, 1.0]), places.shape[:3])
+    nodes = grid(atlas, places.shape[:3])
     vectors = np.ascontiguousarray(places.transpose(3, 2, 1, 0))
     told = ["FreeSurfer's warp stands on the target (fixed) and holds places of the source (moving)."]
     return StoredField(path.name, TITLE, vectors, nodes, frame, told), grid(image, size), absolute, frame
 
 
 def _recognise(head: bytes, suffix: str) -> int:
-    """By the version and the intent of an .mgz; the version of a morph is the number 1, so its name must fit too."""
-    return BY_SIGNATURE if head[:4] == _WARP or (head[:4] == _MORPH and suffix in (".m3z", ".m3d")) else NO
+    """By the version and the intent of an .mgz; morphs, which are refused with advice, by their name."""
+    if head[:4] == _WARP:
+        return BY_SIGNATURE
+    return BY_NAME if suffix in _MORPHS else NO
 
 
 FORMAT = Format("freesurfer-warp", read_warp, _recognise, packed=True)
