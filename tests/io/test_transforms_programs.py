@@ -1,4 +1,4 @@
-"""Transform files of FreeSurfer, AFNI, MNI, BigWarp and bUnwarpJ, against their programs' files or readers."""
+"""Transform files of FreeSurfer, AFNI, MNI and BigWarp, against their programs' files or readers."""
 
 from __future__ import annotations
 
@@ -203,33 +203,6 @@ def test_bigwarp_is_the_spline_through_its_landmarks(tmp_path: Path, d: int) -> 
     found = read_transform(tmp_path / "l.csv", format="bigwarp")
     np.testing.assert_allclose(found.map(points), expected, atol=1e-6)
     np.testing.assert_allclose(found.map(fixed), moving, atol=1e-6)
-
-
-def _cubic(t: float) -> float:
-    """The centred cubic B-spline."""
-    t = abs(t)
-    return 2 / 3 - t * t + t**3 / 2 if t < 1 else (2 - t) ** 3 / 6 if t < 2 else 0.0
-
-
-def test_bunwarpj_against_the_sum_of_its_splines(tmp_path: Path) -> None:
-    """A pixel u has the knot u * intervals / (width - 1) + 1; its position is the sum over the knots."""
-    rng, intervals, size = np.random.default_rng(1), 4, (41, 31)
-    n = intervals + 3
-    coefficients = rng.uniform(0, 30, (2, n, n))
-    text = f"Intervals={intervals}\n\n"
-    for letter, part in zip("XY", coefficients, strict=True):
-        text += f"{letter} Coeffs -----------------------------------\n{_rows(part)}\n\n"
-    path = tmp_path / "source_direct_transf.txt"
-    path.write_text(text)
-    with pytest.raises(AmbiguousFileError, match="reference="):
-        read_transform(path)
-    fixed, moving = Grid(size, (0.5, 0.5), units="um"), Grid((50, 40), (0.25, 0.25), units="um")
-    pixels = rng.uniform(0, np.array(size) - 1, (15, 2))
-    found = read_transform(path, reference=fixed, moving=moving).map(pixels * 0.5)
-    knots = pixels * intervals / (np.array(size) - 1) + 1
-    weights = [[[_cubic(k[axis] - i) for i in range(n)] for k in knots] for axis in (0, 1)]
-    expected = np.einsum("cji,pi,pj->pc", coefficients, *weights) * 0.25
-    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 _SIDES = {  # size, spacing, centre of the source and of the target

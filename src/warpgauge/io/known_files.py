@@ -87,8 +87,6 @@ TRANSFORMS: tuple[KnownFile, ...] = (
     KnownFile("MNI (MINC)", ".xfm, linear", "xfm", "VTK 9", _TO_FIXED, "RAS", "mm", "VTK's reader, 1e-9"),
     KnownFile("BigWarp (Fiji)", "landmarks .csv", "bigwarp", "9", _TO_MOVING, "world of BigWarp", "its unit",
               "scipy's thin-plate spline of the same landmarks, 1e-6", "format"),
-    KnownFile("bUnwarpJ (Fiji)", "*_direct_transf.txt", "bunwarpj", "2.6", _TO_MOVING, "pixels", "px",
-              f"{_SPEC} (source of its reader), 1e-9", "both grids"),
     KnownFile("QuPath Warpy", "transform_*.json", "warpy", "0.3", _TO_MOVING, "pixels from the corner", "px", _SPEC),
     KnownFile("OME-NGFF 0.6", "Zarr group (RFC-5)", "ngff", "RFC-5", _TO_MOVING, "its axes", "its units", _SPEC),
     KnownFile("warpgauge and others", "OME-Zarr or Zarr array", "zarr", "Zarr 3", _TO_MOVING, "as noted, or given",
