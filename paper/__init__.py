@@ -24,14 +24,10 @@ _HOMES = {
     "scales": "paper_studies:SCALES",
     "calibration": "model_studies:CALIBRATION",
     "accuracy": "model_studies:ACCURACY",
-    "raters": "raters:EXPERIMENT",
     "answerable": "annotation_studies:ANSWERABLE",
     "certified": "certified:EXPERIMENT",
     "deciding": "deciding:EXPERIMENT",
-    "snap": "annotation_studies:SNAP",
     "slips": "slips:EXPERIMENT",
-    "distinctive": "distinctive:EXPERIMENT",
-    "sliding": "sliding:EXPERIMENT",
 }
 NAMES = tuple(_HOMES)
 

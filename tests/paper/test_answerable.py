@@ -95,5 +95,5 @@ def test_shares_and_errors_are_summed_by_dataset_and_arm() -> None:
 
 def test_every_pair_is_planned_with_every_arm(tmp_path: Path) -> None:
     planned = annotation_studies.plan(tmp_path, 2, 0, False)
-    assert len(planned) == 3 * (20 + 20 + 2 + 2 * len(SIMULATED))
+    assert len(planned) == 2 * (20 + 20 + 2 + 2 * len(SIMULATED))
     assert len({run.key for run in planned}) == len(planned)

@@ -1,4 +1,4 @@
-"""The study of refining a mark by the images: its matching, and its sums."""
+"""Refining a mark by the images: matching."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from paper import annotation_studies
-from paper.experiment import Run
 from warpgauge.registration.patch_match import local_map, match_patch
 
 
@@ -66,17 +64,3 @@ def test_the_other_landmarks_give_the_local_map() -> None:
     matches[3] += 50.0
     others = np.arange(20) != 3
     np.testing.assert_allclose(local_map(points[others], matches[others], points[3]), linear, atol=1e-9)
-
-
-def test_the_report_counts_what_stands_out() -> None:
-    """Means over all and over the distinctive proposals, and the share that came nearer than the slip."""
-    rows = {
-        "after": [1.0, 5.0, 2.0, 4.0],
-        "distinctive": [True, True, True, False],
-        "inside": [True, False, True, True],
-    }
-    numbers = annotation_studies.report_snap([(Run("a", {"dataset": "brains"}), rows)]).numbers["brains"]
-    assert numbers["mean"] == 3.0
-    assert numbers["mean proposed"] == pytest.approx(8 / 3)
-    assert numbers["nearer"] == pytest.approx(2 / 3)
-    assert numbers["covered"] == pytest.approx(2 / 3)
