@@ -56,17 +56,6 @@ def halves(points: np.ndarray) -> np.ndarray:
     return np.where(points[:, 0] < EXTENT / 2, 0, np.where(points[:, 1] < EXTENT / 3, 7, 3))
 
 
-def soft_halves(points: np.ndarray) -> np.ndarray:
-    """Probabilities of two regions that change over about ten units."""
-    right = 1 / (1 + np.exp(-(points[:, 0] - EXTENT / 2) / 5))
-    return np.stack([1 - right, right], axis=1)
-
-
-def stiffness(points: np.ndarray) -> np.ndarray:
-    """A positive number that doubles from one side to the other."""
-    return 0.7 * 2 ** (points[:, 1] / EXTENT)
-
-
 def make(
     d: int,
     family: str,
@@ -75,11 +64,10 @@ def make(
     count: int = 9,
     seed: int = 0,
     divided: bool = False,
-    places: dict[str, Any] | None = None,
 ) -> Model:
     rng = np.random.default_rng([seed, d, isotropic])
     center = np.full(d, EXTENT / 2)
-    regions = {**({"regions": halves, "own": OWN} if divided else {}), **(places or {})}
+    regions: dict[str, Any] = {"regions": halves, "own": OWN} if divided else {}
     kernel = wg.KernelBundle(family, SCALES, WEIGHTS, **regions)
     prior = wg.TransformationPrior(
         kernel,

@@ -52,20 +52,10 @@ def radial(family: str, r):
         return 1.0 / (1.0 + r**2 / R_INVERSE_QUADRATIC**2)
     if family == "wendland":
         return (4.0 * r / R_WENDLAND + 1.0) * np.maximum(1.0 - r / R_WENDLAND, 0.0) ** 4
-    # Not in the paper: Matern's functions of sqrt(2 nu) r / l, with l such that they integrate to 1/3 as well.
-    if family == "matern32":
-        t = math.sqrt(3) * r / (math.sqrt(3) / 6)
-        return (1.0 + t) * np.exp(-t)
-    if family == "matern52":
-        t = math.sqrt(5) * r / (math.sqrt(5) / 8)
-        return (1.0 + t + t**2 / 3) * np.exp(-t)
     raise ValueError(f"unknown family {family!r}")
 
 
-def kernel(
-    family: str, scales, weights, x, y, trend=None, regions=None, own=None, axes=None, period=None, amplitude=None,
-    length=None,
-) -> Array:  # fmt: skip
+def kernel(family: str, scales, weights, x, y, trend=None, regions=None, own=None) -> Array:
     """k(x, y) = [sum_s theta_s K(|x - y| / rho_s)] I_d, eq:kernel_bundle: a ``(d, d)`` matrix.
 
     ``trend = (translation_sd, linear_sd, center)`` adds what an affine displacement b + M (x - center) adds to the
@@ -74,46 +64,18 @@ def kernel(
     (The paper has no trend: its mean is the identity alone.)
 
     With ``regions``, a function from points to labels, k = k_shared + [x and y in one region] k_own, where k_own has
-    the share ``own[s]`` of theta_s and k_shared the rest; where it gives probabilities p_r,
-    k = k_shared + sum_r sqrt(p_r(x)) sqrt(p_r(y)) k_own. (The paper has no regions.)
-
-    ``axes`` divides the coordinates; along an axis with a finite ``period`` P the squared difference is that of a
-    chord, (P / pi)^2 sin^2(pi (x - y) / P). ``amplitude`` and ``length`` are functions of points: the value is
-    multiplied by the amplitudes of both, and Gibbs' form has the length scales rho_s l(x) and rho_s l(y) in n
-    coordinates (two for each periodic axis). (The paper has none of these.)
+    the share ``own[s]`` of theta_s and k_shared the rest. (The paper has no regions.)
     """
     x = np.asarray(x, dtype=float)
     y = np.asarray(y, dtype=float)
-    square, n = 0.0, 0
-    for i in range(len(x)):
-        stretch = 1.0 if axes is None else axes[i]
-        if period is None or math.isinf(period[i]):
-            square, n = square + ((x[i] - y[i]) / stretch) ** 2, n + 1
-        else:
-            chord = period[i] / math.pi * math.sin(math.pi * (x[i] - y[i]) / period[i])
-            square, n = square + (chord / stretch) ** 2, n + 2
-    distance = math.sqrt(square)
-    times = 1.0
-    if amplitude is not None:
-        times *= float(amplitude(x[None])[0] * amplitude(y[None])[0])
+    distance = math.sqrt(sum((x[i] - y[i]) ** 2 for i in range(len(x))))
     value = 0.0
     for s, (rho, theta) in enumerate(zip(scales, weights, strict=True)):
-        if length is None:
-            one = theta * radial(family, distance / rho)
-        else:
-            a, b = rho * float(length(x[None])[0]), rho * float(length(y[None])[0])
-            times_own = (2 * a * b / (a**2 + b**2)) ** (n / 2)
-            one = theta * times_own * radial(family, distance / math.sqrt((a**2 + b**2) / 2))
-        if regions is None:
+        one = theta * radial(family, distance / rho)
+        if regions is None or regions(x[None])[0] == regions(y[None])[0]:
             value += one
-            continue
-        value += (1 - own[s]) * one
-        p, q = regions(x[None])[0], regions(y[None])[0]
-        if np.ndim(p) == 1:
-            value += own[s] * one * sum(math.sqrt(a) * math.sqrt(b) for a, b in zip(p, q, strict=True))
-        elif p == q:
-            value += own[s] * one
-    value *= times
+        else:
+            value += (1 - own[s]) * one
     if trend is not None:
         translation_sd, linear_sd, center = trend
         inner = sum((x[i] - center[i]) * (y[i] - center[i]) for i in range(len(x)))
@@ -805,31 +767,6 @@ def power_law_with_regions(scales, extent, X: Array, Y: Array, variances, region
     weights = sum(share * theta for share, theta in zip(shares, thetas, strict=True)) / sum(shares)
     own_weights = sum(share * part for share, part in zip(shares, parts, strict=True)) / sum(shares)
     return weights, own_weights
-
-
-def power_law_axes(scales, weights, X: Array, Y: Array, variances, trend=None) -> Array:
-    """Geometric mean of the factors along each axis: 1 (prior 1/2), or one axis stretched against the others.
-
-    The factor f of an axis is 1/2, 1/sqrt(2), sqrt(2) or 2 times that of all others, with the product 1.
-    """
-    d = X.shape[1]
-    choices, priors = [np.ones(d)], [0.5]
-    for axis in range(d):
-        for f in (0.5, math.sqrt(0.5), math.sqrt(2), 2.0):
-            one = np.ones(d)
-            one[axis] = f
-            choices.append(one / math.prod(one) ** (1 / d))
-            priors.append(0.5 / (4 * d))
-    logs = []
-    for choice, prior in zip(choices, priors, strict=True):
-        k = lambda x, y, choice=choice: kernel("wendland", scales, weights, x, y, trend, axes=choice)  # noqa: E731
-        noise = noise_matrix(np.array([v * np.eye(d) for v in variances]))
-        covariance = kernel_matrix(k, X, X) + noise
-        likelihood = stats.multivariate_normal(np.zeros(X.size), covariance).logpdf((Y - X).reshape(-1))
-        logs.append(math.log(prior) + likelihood)
-    shares = [math.exp(value - max(logs)) for value in logs]
-    mean = sum(share * np.log(choice) for share, choice in zip(shares, choices, strict=True)) / sum(shares)
-    return np.exp(mean)
 
 
 def mixture_wealth(tickets) -> float:

@@ -1,4 +1,4 @@
-"""``warpgauge new --regions``, labels and maps: stored, and used by suggest, evaluate, map, info and refits."""
+"""``warpgauge new --regions``, a label image: stored, and used by suggest, evaluate, map, info and refits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from PIL import Image as Picture
 import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.evaluation.project_evaluation import project_posterior
-from warpgauge.maps import region_labels
 from warpgauge.project import Project
 from warpgauge.session import Session
-from warpgauge.web.area_routes import area_codes
 
 SIZE = 96
-# Probability of the right half: 0 up to the 46th column of pixels, 1 from the 50th on.
-SOFT = np.clip((np.arange(SIZE) - 45.5) / 4, 0, 1)
 
 
 @pytest.fixture
@@ -36,8 +32,8 @@ def pictures(tmp_path: Path) -> Path:
     Picture.fromarray(labels[:, :50]).save(tmp_path / "small.png")
     Picture.fromarray(np.zeros_like(labels)).save(tmp_path / "one.png")
     Picture.fromarray(labels.astype(np.float32) + 0.5).save(tmp_path / "half.tif")
-    for name, share in (("left", 1 - SOFT), ("right", SOFT)):
-        tifffile.imwrite(tmp_path / f"{name}.tif", np.tile(share, (SIZE, 1)).astype(np.float32))
+    soft = np.clip((np.arange(SIZE) - 45.5) / 4, 0, 1)  # probabilities of the right half
+    tifffile.imwrite(tmp_path / "soft.tif", np.tile(soft, (SIZE, 1)).astype(np.float32))
     unknown = labels.astype(np.float32)
     unknown[3, 4], unknown[5, 6] = np.nan, np.inf
     Picture.fromarray(unknown).save(tmp_path / "unknown.tif")
@@ -95,49 +91,6 @@ def test_a_project_keeps_its_regions_and_learns_how_much_they_slide(pictures: Pa
     assert "unchanged" in call("verify", pictures / "sliding")
 
 
-def test_probability_maps_are_kept_and_learned_as_labels_are(pictures: Path) -> None:
-    """Model, refits, evaluation, map and info know them; pictures and page have the boundary where they are equal."""
-    maps = ("--regions", pictures / "left.tif", "--regions", pictures / "right.tif")
-    assert "2 probability maps: left.tif, right.tif; what they leave is a region, too" in make(pictures, "soft", *maps)
-    (pictures / "left.tif").unlink()
-    assert json.loads((pictures / "soft" / "project.json").read_text())["version"] == 6
-    points = np.array([[10.0, 40.0], [46.5, 40.0], [47.5, 3.0], [90.0, 40.0], [500.0, 40.0]])
-    with Project.open(pictures / "soft") as project:
-        answered(project, 14)
-        posterior, grid = project_posterior(project), project.fixed_grid
-        right = np.interp(points[:, 0], np.arange(SIZE), SOFT)
-        expected = np.column_stack([np.zeros(5), 1 - right, right])
-        expected[4] = 1, 0, 0  # outside the image
-        np.testing.assert_allclose(posterior.prior.kernel.regions(points), expected, atol=1e-6)
-        assert project.state.fits[-1].own
-        assert posterior.prior.kernel.own_share > 0.5
-        near = np.array([[SIZE / 2 - 6.0, 40.0], [SIZE / 2 + 6.0, 40.0]])
-        assert np.abs(posterior.mean(near) - slid(near)).max() < 1
-        assert np.abs(wg.judge(posterior, {"still": lambda x: x}).mean(near) - slid(near)).max() < 1.5
-        shown, codes = region_labels(posterior, grid), area_codes(project, grid)
-        assert np.array_equal(shown, np.broadcast_to(np.where(np.arange(SIZE) < 48, 1, 2), (SIZE, SIZE)))
-        assert np.array_equal(np.unique(np.argwhere(codes)[:, 1]), [48])
-        project.draw_area("piece", [[5, 30], [20, 30], [20, 50], [5, 50]], name="flap")
-        found = project.regions(points)
-        np.testing.assert_allclose(found[0], [0, 0, 0, 1])
-        np.testing.assert_allclose(found[1:], np.column_stack([expected[1:], np.zeros(4)]), atol=1e-6)
-        assert np.isfinite(project_posterior(project).mean(points)).all()
-    told = ask("info", pictures / "soft")
-    assert told["regions"].startswith("2 probability maps")
-    assert told["share of each region's own"] > 0.5
-    call("suggest", pictures / "soft")
-    call("map", pictures / "soft", "mean", pictures / "mean.tif", "--full")
-    upward = tifffile.imread(pictures / "mean.tif")[1][60]
-    assert upward[54] - upward[41] > 4 > np.abs(np.diff(upward)).max() > 0.5
-    assert "unchanged" in call("verify", pictures / "soft")
-
-
-def test_one_map_is_a_region_and_its_surroundings(pictures: Path) -> None:
-    assert "1 probability map: right.tif" in make(pictures, "one", "--regions", pictures / "right.tif")
-    with Project.open(pictures / "one") as project:
-        np.testing.assert_allclose(project.regions(np.array([[47.0, 9.0]])), [[0.625, 0.375]])
-
-
 def test_the_judge_and_the_map_keep_to_the_boundary(pictures: Path) -> None:
     """The model of a smooth registration's errors has the regions; the mean map jumps where the labels change."""
     make(pictures, "sliding", "--regions", pictures / "labels.png")
@@ -166,20 +119,15 @@ def test_the_judge_and_the_map_keep_to_the_boundary(pictures: Path) -> None:
     [
         ("small.png", (), "same size"),
         ("one.png", (), "at least two labels"),
-        ("half.tif", (), "neither labels of regions (whole numbers, in one image alone) nor probabilities"),
-        ("unknown.tif", (), "neither labels"),
+        ("half.tif", (), "not whole numbers"),
+        ("unknown.tif", (), "not whole numbers"),
+        ("soft.tif", (), "not whole numbers"),
         ("labels.png", ("--model", "paper"), "default model"),
-        ("left.tif", ("--model", "paper"), "default model"),
-        ("left.tif", ("--regions", "labels.png"), "'labels.png' holds neither labels"),
-        ("left.tif", ("--regions", "one.png"), "'one.png' is 0 everywhere"),
-        ("left.tif", ("--regions", "left.tif"), "add up to 2 at a point"),
-        ("left.tif", ("--regions", "small.png"), "same size"),
     ],
 )
-def test_what_is_neither_labels_nor_probabilities_is_refused_and_nothing_is_made(
+def test_what_holds_no_labels_is_refused_and_nothing_is_made(
     pictures: Path, file: str, options: tuple[str, ...], word: str
 ) -> None:
-    options = tuple(str(pictures / one) if "." in one else one for one in options)
     said = make(pictures, "refused", "--regions", pictures / file, *options, code=1)
     assert word in said
     assert not (pictures / "refused").exists()

@@ -155,3 +155,15 @@ def test_an_error_in_one_thread_ends_the_others_after_their_present_item() -> No
     with pytest.raises(KeyboardInterrupt):
         over_items(lambda: work, 10_000)
     assert len(done) < 9_000
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_items_may_share_their_own_rows_out() -> None:
+    """Work within work ends, in the caller's thread and in those of the pool."""
+    done = []
+
+    def work(item: int) -> None:
+        over_rows(lambda start, stop: done.append(stop - start), 1000, 1000)
+
+    over_items(lambda: work, 50)
+    assert sum(done) == 50_000

@@ -15,7 +15,7 @@ import warpgauge as wg
 from warpgauge.core.fit_reports import PowerLawReport
 from warpgauge.core.power_law import default_prior, fit_power_law
 from warpgauge.core.process import Posterior
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, NumericalWarning
 
 EXTENT = (200.0, 150.0)
 CENTER = np.array([100.0, 75.0])
@@ -168,3 +168,15 @@ def test_the_page_about_the_model_is_true() -> None:
     page = Path(__file__).parents[2] / "docs" / "model.md"
     assert doctest.testfile(str(page), module_relative=False).attempted > 5
     assert doctest.testfile(str(page), module_relative=False).failed == 0
+
+
+def test_a_fit_of_very_many_annotations_draws_some_and_says_so() -> None:
+    """Another draw of the same data: other numbers, within what the fit says it leaves open."""
+    rng = np.random.default_rng(2)
+    fixed = rng.uniform(0, 100, (2100, 2))
+    given = wg.Annotations.isotropic(fixed, fixed + np.sin(fixed[:, ::-1] / 15) + rng.normal(0, 0.3, fixed.shape), 0.3)
+    prior = default_prior([100.0, 100.0], center=[50.0, 50.0], smallest=50.0)
+    with pytest.warns(NumericalWarning, match="learned from 2000 of 2100 annotations"):
+        fitted = fit_power_law(prior, given, [100.0, 100.0])
+    assert fitted.fit is not None
+    assert fitted.fit.annotations == 2100

@@ -39,7 +39,7 @@ def test_isotropic_noise_takes_the_small_path_by_itself(case: tuple[int, str, bo
     posterior = model.prior.condition(model.annotations)
     assert posterior.isotropic is case[2]
     size = len(model.annotations) * (1 if case[2] else model.d)
-    assert posterior.conditioned.factor.W.shape == (size, size)
+    assert posterior.conditioned.W.shape == (size, size)
 
 
 @pytest.mark.parametrize("split", [0, 1, 4, 8])
@@ -217,3 +217,11 @@ def test_a_joint_sample_too_large_to_factor_is_refused_before_it_is_tried() -> N
     model = make(2, "wendland", True, "identity")
     with pytest.raises(InvalidInputError, match="at most 16000 points"):
         model.prior.condition(model.annotations).sample(np.zeros((20_000, 2)), 1)
+
+
+def test_more_annotations_than_one_factor_holds_are_refused_before_it_is_made() -> None:
+    fixed = np.random.default_rng(0).uniform(0, 1000, (3500, 3))
+    noise = np.broadcast_to(np.diag([1.0, 1.0, 2.0]), (3500, 3, 3))
+    prior = wg.TransformationPrior(wg.KernelBundle.pyramid(levels=2))
+    with pytest.raises(InvalidInputError, match="factor of 10,500 rows"):
+        prior.condition(wg.Annotations(fixed, fixed, noise))

@@ -10,7 +10,6 @@ import pytest
 import oracle
 import warpgauge as wg
 from models import EXTENT, GRID, NOISE, OWN, SCALES, WEIGHTS, halves, make, names, random_covariances
-from warpgauge.core import tiles
 from warpgauge.core.power_law import default_prior, fit_power_law
 from warpgauge.errors import InvalidInputError
 
@@ -51,9 +50,8 @@ def test_gains_equal_the_definition_after_every_annotation(family: str, isotropi
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_many_points_are_worked_on_region_by_region(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several blocks, tiles and groups, of which each has points of one region, give what single points give."""
-    monkeypatch.setattr(tiles, "_BLOCK", 2000)
+def test_many_points_of_all_regions(d: int) -> None:
+    """Several blocks of points, with all regions in each, give what single points give."""
     model = make(d, "wendland", False, "affine", count=30, divided=True)
     posterior = model.prior.condition(model.annotations)
     points = np.random.default_rng(1).uniform(-5, EXTENT + 5, (5000, d))

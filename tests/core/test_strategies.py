@@ -106,19 +106,16 @@ def test_lazy_weighted_suggestions_are_the_best_of_all() -> None:
     candidates = rng.uniform(0, 60, (3000, 2))
     lazy = wg.Suggester(model.prior, candidates, strategy="information")
     full = wg.Suggester(model.prior, candidates, strategy="information")
-    stale = []
     for step in range(30):
         middle = rng.uniform(0, 60, 2)
         chance = np.exp(-np.square(candidates - middle).sum(axis=1) / 800)
         for suggester in (lazy, full):
             suggester.set_chance(chance)
         index = lazy.suggest()
-        stale.append(float(np.mean(lazy._gains.gains.exact_at != step)))  # type: ignore[union-attr]
         gains = full.gains()
         assert gains[index] == pytest.approx(gains.max(), rel=1e-9)
         for suggester in (lazy, full):
             suggester.record(index, random_covariances(1, 2, step < 15, np.random.default_rng(step))[0])
-    assert np.mean(stale[5:]) > 0.5
 
 
 def test_chances_are_checked() -> None:

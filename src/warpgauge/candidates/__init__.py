@@ -9,7 +9,7 @@ from warpgauge.candidates.corners import Candidates, find_candidates
 from warpgauge.candidates.distinctive import distinctiveness
 from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
 from warpgauge.candidates.outlines import DrawnRegions
-from warpgauge.candidates.regions import ImageValues, LabelRegions, ProbabilityRegions, regions_from
+from warpgauge.candidates.regions import LabelRegions
 from warpgauge.candidates.structure import to_gray
 from warpgauge.candidates.targets import (
     targets_from_domain,
@@ -22,14 +22,11 @@ __all__ = [
     "Candidates",
     "DrawnRegions",
     "Foreground",
-    "ImageValues",
     "LabelRegions",
-    "ProbabilityRegions",
     "distinctiveness",
     "find_candidates",
     "find_foreground",
     "foreground_from_mask",
-    "regions_from",
     "targets_from_domain",
     "targets_from_file",
     "targets_from_labels",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warpgauge.candidates.regions import LabelRegions, ProbabilityRegions
+from warpgauge.candidates.regions import LabelRegions
 from warpgauge.errors import InvalidInputError
 
 # More corners than a hand can draw, and few enough to compare every side with every other.
@@ -71,12 +70,12 @@ class DrawnRegions:
 
     Parameters
     ----------
-    base : LabelRegions, ProbabilityRegions or None
+    base : LabelRegions or None
     pieces : sequence of polygons
         A point in several belongs to the last.
     """
 
-    base: LabelRegions | ProbabilityRegions | None
+    base: LabelRegions | None
     pieces: tuple[Corners, ...]
 
     @cached_property
@@ -85,14 +84,9 @@ class DrawnRegions:
         known = (0,) if self.base is None else self.base.values
         return (*known, *(max(known) + 1 + at for at in range(len(self.pieces))))
 
-    def __call__(self, points_world: NDArray[np.float64]) -> NDArray[np.int64] | NDArray[np.float64]:
-        """Label of each of (n, 2) points, 0 is what has none; or its probabilities, which a piece has to itself."""
-        found: NDArray[Any] = np.zeros(len(points_world), dtype=np.int64)
-        if self.base is not None:
-            found = self.base(points_world)
-        soft = found.ndim == 2
-        if soft:
-            found = np.pad(found, ((0, 0), (0, len(self.pieces))))
+    def __call__(self, points_world: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Label of each of (n, 2) points; 0 is what has none."""
+        found = np.zeros(len(points_world), dtype=np.int64) if self.base is None else self.base(points_world)
         for label, piece in zip(self.values[-len(self.pieces) :], self.pieces, strict=True):
-            found[inside(piece, points_world)] = np.eye(len(self.values))[label] if soft else label
+            found[inside(piece, points_world)] = label
         return found

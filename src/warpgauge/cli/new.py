@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -113,7 +113,6 @@ Examples:
   warpgauge new lesion --fixed he.png --moving ki67.png
   warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
   warpgauge new chest --fixed inhale.nii.gz --moving exhale.nii.gz --regions lungs.nii.gz
-  warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --regions grey.nii.gz --regions white.nii.gz
   warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
   warpgauge new brain --fixed t1.nii.gz --moving patient.nii.gz --named afids.fcsv
   warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.3
@@ -129,10 +128,8 @@ Examples:
 @click.option(
     "--regions",
     type=EXISTING,
-    multiple=True,
     help="Label image of the fixed image's size: parts that may slide against each other or are torn apart, one whole "
-    "number each. Where boundaries are soft: a map of probabilities from 0 to 1 for each part (repeat the option); "
-    "what they leave is a part, too. How much they move on their own is learned. The project keeps a copy.",
+    "number each. How much they move on their own is learned. The project keeps a copy.",
 )
 @click.option(
     "--missing",
@@ -287,13 +284,8 @@ def foreground_facts(document: Document) -> dict[str, str]:
 
 def region_facts(project: Project) -> dict[str, str]:
     """Return which regions the fixed image has, and which areas were drawn on it, where there are some."""
-    from warpgauge.project.document import REGION_MAP
-
-    facts, drawn, images = {}, project.state.outlines.values(), project.document.images
-    maps = [PurePosixPath(one.path).name for role, one in images.items() if role.startswith(REGION_MAP)]
-    if maps:
-        facts["regions"] = f"{_some(maps, 'probability map')}; what they leave is a region, too"
-    elif project.given_regions is not None:
+    facts, drawn = {}, project.state.outlines.values()
+    if project.given_regions is not None:
         facts["regions"] = _some([str(label) for label in project.given_regions.values], "label")
     if drawn:
         pieces = sum(one.what == "piece" for one in drawn)

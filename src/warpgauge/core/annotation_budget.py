@@ -221,8 +221,9 @@ class _Shrinking:
         self.conditioned = self.conditioned.append(location[None], noise)
         row = self.conditioned.kernel.matrix(location[None], self.points) @ self.columns
         self.projected = np.concatenate([self.projected, row])
-        new = self.conditioned.factor.whiten(self.projected.reshape(-1, self.K, self.d), self.conditioned.count - 1)
-        return np.asarray(self.scale * (new @ new.T))
+        vectors = np.ascontiguousarray(self.projected.reshape(-1, self.K, self.d).transpose(0, 2, 1))
+        new = self.conditioned.whiten(vectors, self.conditioned.count - 1).reshape(-1, self.K)
+        return np.asarray(self.scale * (new.T @ new))
 
 
 class _Race:

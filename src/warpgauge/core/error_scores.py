@@ -137,8 +137,9 @@ def quadratic_forms(posterior: Posterior, points: Floats, vectors: Floats) -> Fl
         result += np.einsum("nka,nja->kj", by_point[rows], right)
     # Less what the annotations explain: |W K_X v|^2.
     projected = kernel.matrix(conditioned.locations, points) @ columns
-    explained = conditioned.factor.whiten(projected.reshape(-1, K, d))
-    return np.asarray(posterior.scale * (result - explained @ explained.T))
+    vectors_at = projected.reshape(-1, K, d).transpose(0, 2, 1)
+    explained = conditioned.whiten(np.ascontiguousarray(vectors_at)).reshape(-1, K)
+    return np.asarray(posterior.scale * (result - explained.T @ explained))
 
 
 @dataclass(frozen=True, eq=False)

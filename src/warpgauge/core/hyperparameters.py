@@ -32,7 +32,7 @@ class _TrainingSet:
         first, second = np.triu_indices(self.count)
         # Places of the pairs in a matrix, row by row: a single number each is looked up in half of the time.
         self.upper, self.apart = first * self.count + second, first != second
-        self.values = prior.kernel.training(X, first, second)
+        self.basis = np.ascontiguousarray(prior.kernel.basis(X, first, second))
         features = prior.scalar_kernel(self.d).features(X)
         self.fixed_part = (features @ features.T).reshape(-1)[self.upper]
         self.residuals = annotations.moving_points - prior.prior_mean(X)
@@ -46,14 +46,13 @@ class _TrainingSet:
 
     def _loss_and_gradient(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
         gram = np.zeros((self.count, self.count))
-        values, slopes = self.values(weights)
-        gram.reshape(-1)[self.upper] = values + self.fixed_part
+        gram.reshape(-1)[self.upper] = weights @ self.basis + self.fixed_part
         loss, adjoint = (self._isotropic if self.isotropic else self._anisotropic)(gram, noise)
         # d loss / d theta_s is the inner product of the adjoint with scale s: each pair off the diagonal counts twice,
         # so that only its upper triangle is looked at.
         folded = adjoint.reshape(-1)[self.upper]
         folded[self.apart] *= 2
-        return loss, slopes @ folded, float(np.trace(adjoint))
+        return loss, self.basis @ folded, float(np.trace(adjoint))
 
     def _isotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
         """Loss and its derivative by the scalar kernel matrix, with upper triangles of L x L matrices only."""

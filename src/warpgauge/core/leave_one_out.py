@@ -57,7 +57,7 @@ def left_out(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN)
 
     ``y_l - mu_|A(l)(x_l) = D_ll^-1 q_l`` with covariance ``D_ll^-1``.
     """
-    covariances = np.asarray(np.linalg.inv(conditioned.factor.diagonal_blocks()), dtype=np.float64)
+    covariances = np.asarray(np.linalg.inv(conditioned.diagonal_blocks()), dtype=np.float64)
     residuals = np.einsum("lab,lb->la", covariances, weights)
     squares = mahalanobis(residuals, covariances)
     return LeaveOneOut(residuals, covariances, np.sqrt(squares), beyond(squares, conditioned.d, tails))

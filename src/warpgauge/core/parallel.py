@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any
 
 _pool: ThreadPoolExecutor | None = None
+_of_the_pool = threading.local()  # marks the threads of the pool, which never wait for each other
 _alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 # Below this many rows times columns a second thread costs more than it saves.
@@ -34,8 +35,11 @@ def only_one_thread() -> Iterator[None]:
 
 
 def thread_count() -> int:
-    """Threads to use: one within `only_one_thread`, else ``WARPGAUGE_THREADS``, else the processors of this process."""
-    if _alone.get():
+    """Threads to use: ``WARPGAUGE_THREADS``, else the processors of this process.
+
+    One in a thread of the pool, so that threads never wait for threads, and within `only_one_thread`.
+    """
+    if _alone.get() or getattr(_of_the_pool, "inside", False):
         return 1
     asked = os.environ.get("WARPGAUGE_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
@@ -48,8 +52,12 @@ def thread_count() -> int:
 def _executor() -> ThreadPoolExecutor:
     global _pool  # noqa: PLW0603  # one pool per process, made when first needed
     if _pool is None:
-        _pool = ThreadPoolExecutor(max_workers=thread_count(), thread_name_prefix="warpgauge")
+        _pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="warpgauge", initializer=_enter_pool)
     return _pool
+
+
+def _enter_pool() -> None:
+    _of_the_pool.inside = True
 
 
 def _forget_pool() -> None:

@@ -6,44 +6,41 @@ positions ``y_l``. Suggestion therefore needs only this module; :mod:`warpgauge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from warpgauge.core import compiled_tiles as loops
-from warpgauge.core.arrays import Floats, Ints
+from warpgauge.core.arrays import Floats
 from warpgauge.core.factors import (
-    Factor,
-    factor_of,
+    append_rows,
+    full,
     inverse_cholesky,
+    is_isotropic,
     log_determinants,
-    lost_to_rounding,
+    noisy,
     times_identity,
 )
 from warpgauge.core.kernels import ScalarKernel
-from warpgauge.core.parallel import blas_threads_for
-from warpgauge.core.tiles import Sink, Whitening, over_tiles
-from warpgauge.errors import SingularModelError
+from warpgauge.core.parallel import blas_threads_for, over_items
 
-# Doubles of a kernel block that stays in the cache together with its products.
-_BLOCK_DOUBLES = 400_000
+# Doubles of a kernel block that stays in the cache together with its products, and the fewest points of one.
+_BLOCK_DOUBLES, _FEWEST_POINTS = 100_000, 256
+# The factor is applied in so many blocks of rows, without most of the zeros above its diagonal.
+_PARTS, _PART_ROWS = 8, 16
 _WHAT = "the annotations"
 
-
-def row_blocks(rows: int, doubles_per_row: int, doubles: int = _BLOCK_DOUBLES) -> Iterator[slice]:
-    """Slices over ``range(rows)`` of about a cache's worth of doubles each."""
-    step = max(64, doubles // max(1, doubles_per_row))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
+# Fills a block (L, m) with the kernel between the annotations and the points of a slice.
+_Fill = Callable[[slice, Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """A scalar kernel times I_d conditioned on noisy observations at ``locations``, Eq. (definition_K_TT_given_A).
+    """A scalar kernel times I_d given noisy observations at ``locations``, Eq. (definition_K_TT_given_A).
 
-    Parameters
+    Attributes
     ----------
     kernel : ScalarKernel
         The prior's kernel, trend included.
@@ -51,19 +48,28 @@ class Conditioned:
         Annotated fixed points.
     noise : (L, d, d) array
         Their covariances, any extra noise included.
-    factor : Factor
-        Of ``K_AA``.
+    W : (L b, L b) array
+        Inverse Cholesky factor, ``K_AA^-1 = W^T W``, annotation by annotation; b is 1 where all noise is isotropic,
+        so that every covariance is a number times I_d, and d otherwise.
     """
 
     kernel: ScalarKernel
     locations: Floats
     noise: Floats
-    factor: Factor
+    W: Floats
+    b: int
 
     @classmethod
     def on(cls, kernel: ScalarKernel, locations: Floats, noise: Floats) -> Conditioned:
         """Condition the kernel on observations at ``locations`` from scratch."""
-        return cls(kernel, locations, noise, factor_of(kernel.matrix(locations, locations), noise))
+        b = 1 if is_isotropic(noise) else locations.shape[1]
+        W = inverse_cholesky(noisy(kernel.matrix(locations, locations), noise, b), _WHAT)
+        return cls(kernel, locations, noise, W, b)
+
+    @classmethod
+    def on_nothing(cls, kernel: ScalarKernel, d: int) -> Conditioned:
+        """Condition the kernel on no observation."""
+        return cls.on(kernel, np.empty((0, d)), np.empty((0, d, d)))
 
     @property
     def d(self) -> int:
@@ -75,39 +81,43 @@ class Conditioned:
         """Number of annotations."""
         return len(self.locations)
 
-    @property
-    def b(self) -> int:
-        """Number of components with covariances of their own: 1 with isotropic noise, else d."""
-        return self.factor.b
-
     def append(self, locations: Floats, noise: Floats) -> Conditioned:
-        """Condition on further observations by a block update of the factor."""
-        all_locations = np.concatenate([self.locations, locations])
-        all_noise = np.concatenate([self.noise, noise])
-        if self.count == 0:
-            return Conditioned.on(self.kernel, all_locations, all_noise)
-        cross, corner = self.kernel.matrix(self.locations, locations), self.kernel.matrix(locations, locations)
-        return Conditioned(self.kernel, all_locations, all_noise, self.factor.append(cross, corner, noise))
+        """Condition on further observations by a block update of the factor; its rows stay as they are."""
+        b = self.b if is_isotropic(noise) else self.d
+        W = self.W if b == self.b else times_identity(self.W, b)
+        cross = times_identity(self.kernel.matrix(self.locations, locations), b)
+        corner = noisy(self.kernel.matrix(locations, locations), noise, b)
+        together = np.concatenate([self.locations, locations])
+        noises = np.concatenate([self.noise, noise])
+        return Conditioned(self.kernel, together, noises, append_rows(W, cross, corner, _WHAT), b)
 
     def without_last(self, dropped: int = 1) -> Conditioned:
         """Take back the last observations."""
         kept = self.count - dropped
-        return Conditioned(self.kernel, self.locations[:kept], self.noise[:kept], self.factor.leading(kept))
+        W = self.W[: kept * self.b, : kept * self.b]
+        return Conditioned(self.kernel, self.locations[:kept], self.noise[:kept], W, self.b)
 
-    def solve(self, residuals: Floats) -> Floats:
-        """``K_AA^-1`` applied to (L, d) residuals, as (L, d)."""
-        return self.factor.solve(residuals[:, None])[:, 0]
+    def whiten(self, vectors: Floats, since: int = 0) -> Floats:
+        """``W v`` of (L, d, K) vectors, (rows, columns); only the rows of the annotations from ``since`` on."""
+        columns = vectors.shape[1] * vectors.shape[2] // self.b
+        return np.asarray(self.W[since * self.b :] @ vectors.reshape(len(self.W), columns))
+
+    def solve(self, vectors: Floats) -> Floats:
+        """``K_AA^-1 v`` of (L, d, K) vectors, in the same shape."""
+        with blas_threads_for(len(self.W)):
+            return np.asarray(self.W.T @ self.whiten(vectors)).reshape(vectors.shape)
 
     def whitened(self, points: Floats) -> Floats:
         """``W K_X(points)``, (L b, n b)."""
         block = self.kernel.matrix(self.locations, points)
         with blas_threads_for(len(points) * self.d):
-            return self.factor.whiten_kernel(block)
+            return np.asarray(self.W @ times_identity(block, self.b))
 
     def joint(self, points: Floats) -> Floats:
         """Joint covariance at the points, (n d, n d), point by point."""
         prior, V = self.kernel.matrix(points, points), self.whitened(points)
-        return self.factor.spread(np.asarray(times_identity(prior, self.b) - V.T @ V))
+        covariance = times_identity(prior, self.b) - V.T @ V
+        return times_identity(covariance, self.d // self.b)
 
     def history(self, points: Floats) -> tuple[Floats, Floats]:
         """Mean variance and log determinant of the covariance at (n, d) points after 0, 1, ... L annotations.
@@ -126,82 +136,88 @@ class Conditioned:
             logs[count] = self.d // b * log_determinants(covariance)
         return variances, logs
 
-    def variances(self, points: Floats) -> Floats:
-        """Mean variance over the components at each point, ``tr k / d``, (n,)."""
-        if self.count == 0:
-            return self.kernel.diagonal(points)
-        result = np.empty(len(points))
+    def diagonal_blocks(self) -> Floats:
+        """``D_ll``: the (L, d, d) diagonal blocks of ``K_AA^-1``."""
+        columns = self.W.reshape(len(self.W), self.count, self.b)
+        return full(np.einsum("rla,rlb->lab", columns, columns), self.d)
 
-        def put(rows: Ints, _: Floats, covariance: Floats) -> None:
-            loops.put_variances(rows, covariance, self.b, 1.0, result)
-
-        self.over_tiles(points, None, put)
-        return result
+    def inverse_block(self, rows: list[int]) -> Floats:
+        """Block of ``K_AA^-1`` that belongs to some annotations, (m d, m d)."""
+        columns = self.W.reshape(len(self.W), self.count, self.b)[:, rows].reshape(len(self.W), -1)
+        return times_identity(columns.T @ columns, self.d // self.b)
 
     def covariances(self, points: Floats) -> Floats:
         """Covariance at each point, (n, d, d), Eq. (gaussian_process_covariance_conditioned)."""
-        if self.count == 0:
-            return np.asarray(self.kernel.diagonal(points)[:, None, None] * np.eye(self.d))
-        result = np.empty((len(points), self.d, self.d))
+        return full(self.moments(points)[1], self.d)
 
-        def put(rows: Ints, _: Floats, covariance: Floats) -> None:
-            loops.put_covariances(rows, covariance, self.b, 1.0, result)
+    def moments(
+        self, points: Floats, weights: Floats | None = None, *, covariances: bool = True
+    ) -> tuple[Floats, Floats]:
+        """Return sums of the kernel times (L, d) ``weights``, (n, d), and covariances, (n, b, b), where asked for."""
 
-        self.over_tiles(points, None, put)
-        return result
+        def fill(rows: slice, block: Floats) -> Floats:
+            return self.kernel.matrix(self.locations, points[rows], block)
 
-    def over_tiles(self, points: Floats, weights: Floats | None, sink: Sink, *, covariances: bool = True) -> None:
-        """Hand sums of the kernel times ``weights`` and covariances of all points to ``sink``, see `tiles`."""
-        whitening = self._whitening if covariances else None
-        over_tiles(whitening, self.kernel.of_prior, self.locations, points, weights, sink)
+        return self.reduced(fill, self.kernel.diagonal(points), weights, covariances=covariances)
 
-    @cached_property
-    def _whitening(self) -> Whitening:
-        W = self.factor.W if self.b == 1 else self._factor_by_component
-        return Whitening(self.kernel.of_prior, self.locations, W)
+    def reduced(
+        self, fill: _Fill, diagonal: Floats, weights: Floats | None = None, *, covariances: bool = True
+    ) -> tuple[Floats, Floats]:
+        """Do the same for n points of which only the kernel is known: blocks and diagonal, (n,).
 
-    @cached_property
-    def split_factor(self) -> Floats:
-        """W by the component of its columns, shape (b, L b, L), as the compiled loop takes it; b is 1 or d."""
-        W = self.factor.W
-        return np.ascontiguousarray(W.reshape(len(W), self.count, self.b).transpose(2, 0, 1))
-
-    def entropies(self, points: Floats) -> Floats:
-        """Differential entropy at each point in nats, Eq. (entropy_gp) for a single target."""
-        result = np.empty(len(points))
-
-        def put(rows: Ints, _: Floats, covariance: Floats) -> None:
-            loops.put_log_determinants(rows, covariance, self.d, self.b, result)
-
-        self.over_tiles(points, None, put)
-        refuse_lost(result)
-        result *= 0.5
-        result += 0.5 * self.d * np.log(2 * np.pi * np.e)
-        return result
-
-    @cached_property
-    def _factor_by_component(self) -> Floats:
-        """W when ``K_AA`` is ordered component by component.
-
-        ``K_AA`` is then a d x d grid of L x L blocks that are diagonal off the block diagonal, and its inverse Cholesky
-        factor is lower triangular by blocks: component a meets only the rows of components a to d. That makes
-        d (d + 1) / 2 products of L x L for a covariance, as many as it has entries, and each entry a sum of products
-        of whitened rows, which cannot lose definiteness as differences of quadratic forms in ``K_AA^-1`` can.
+        Blocks of points that stay in the cache are worked on side by side, in arrays that each thread makes once: from
+        the system they would come anew for each block, which takes as long as filling them.
         """
-        L, d = self.count, self.d
-        gram = self.kernel.matrix(self.locations, self.locations)
-        matrix = np.zeros((d * L, d * L))
-        for a in range(d):
-            for b in range(d):
-                block = matrix[a * L : (a + 1) * L, b * L : (b + 1) * L]
-                block[...] = np.diag(self.noise[:, a, b])
-                if a == b:
-                    block += gram
-        return inverse_cholesky(matrix, _WHAT)
+        n, L, b = len(diagonal), self.count, self.b
+        sums = np.empty((0, 0)) if weights is None else np.empty((n, weights.shape[1]))
+        found = np.empty((n, b, b)) if covariances else np.empty((0, b, b))
+        pairs = list(zip(*np.triu_indices(b), strict=True))
+        step = max(_FEWEST_POINTS, _BLOCK_DOUBLES // max(1, L))
+        blocks = -(-n // step)
+        parts = self._parts if covariances else []
+
+        def worker() -> Callable[[int], None]:
+            kernel = np.empty(L * step)
+            products = np.empty(max((part[..., 0].size for part in parts), default=0) * step)
+
+            def work(number: int) -> None:
+                rows = slice(n * number // blocks, n * (number + 1) // blocks)
+                m = rows.stop - rows.start
+                block = fill(rows, kernel[: L * m].reshape(L, m))
+                if weights is not None:
+                    sums[rows] = (weights.T @ block).T
+                if not covariances:
+                    return
+                reduced = np.zeros((len(pairs), m))
+                for pair, (a, c) in enumerate(pairs):
+                    if a == c:
+                        reduced[pair] = diagonal[rows]
+                for part in parts:
+                    product = products[: part[..., 0].size * m].reshape(*part.shape[:2], m)
+                    _subtract(np.matmul(part, block[: part.shape[2]], out=product), reduced)
+                for pair, (a, c) in enumerate(pairs):
+                    found[rows, a, c] = reduced[pair]
+                    found[rows, c, a] = reduced[pair]
+
+            return work
+
+        over_items(worker, blocks)
+        return sums, found
+
+    @cached_property
+    def _parts(self) -> list[Floats]:
+        """Blocks of rows of W by the component of their columns, (b, rows, columns): W is lower triangular."""
+        L, b = self.count, self.b
+        by_component = self.W.reshape(L * b, L, b).transpose(2, 0, 1)
+        ends = np.linspace(0, L, 1 + min(_PARTS, -(-L // _PART_ROWS))).astype(np.int64)
+        return [
+            np.ascontiguousarray(by_component[:, start * b : stop * b, :stop])
+            for start, stop in pairwise(ends.tolist())
+        ]
 
 
-def refuse_lost(values: Floats) -> None:
-    """Raise where a value that needs a positive definite covariance is NaN because rounding took that away."""
-    lost = np.isnan(values)
-    if lost.any():
-        raise SingularModelError(lost_to_rounding(int(np.argmax(lost))))
+def _subtract(V: Floats, covariance: Floats) -> None:
+    """Subtract the products of whitened kernels, see `loops.subtract_products`."""
+    from warpgauge.core import loops  # loads the compiler
+
+    loops.subtract_products(V, covariance)

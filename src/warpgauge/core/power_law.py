@@ -29,9 +29,8 @@ from scipy.linalg import lapack
 from warpgauge.core.annotations import Annotations, warn_of_one_spot
 from warpgauge.core.arrays import Floats
 from warpgauge.core.fit_reports import PowerLawReport
-from warpgauge.core.kernels import KernelBundle
+from warpgauge.core.kernels import KernelBundle, Regions
 from warpgauge.core.parallel import blas_threads_for
-from warpgauge.core.places import Regions
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError, NumericalWarning, SingularModelError
 
@@ -43,7 +42,7 @@ SMALLEST = 10.0
 FAMILY = "wendland"
 # Before the third annotation there is nothing to learn the weights from.
 FEWEST_TO_FIT = 3
-# Of more annotations some are drawn: a fit takes an eigendecomposition of their matrix for each slope.
+# Of more annotations some are drawn: a fit factors their matrix for each cell of the grid.
 MOST_TO_FIT = 2_000
 # Trend of images that lie nearly alike, as those of all four sets do: matrix entries, and the translation as a share of
 # the diagonal. Images that are turned or far apart keep the wide trend, by their likelihood.
@@ -54,9 +53,6 @@ _SLOPES = 0.2 + _STEP * np.arange(11)  # up to 4.2: simulated deformations are s
 # Shares of the weights that each region has to itself, and their prior: labels do not say whether tissue slides.
 _OWN = np.array([0.0, 0.5, 1.0])
 _OWN_PRIOR = np.array([0.5, 0.25, 0.25])
-# Factors on the scales along one axis against the others, where they are asked for, and the prior of none.
-_STRETCHES = np.array([0.5, 0.5**0.5, 2**0.5, 2.0])
-_ALIKE = 0.5
 # Standard deviations of an extra noise, as shares of the diagonal, where it is asked for.
 _NOISES = np.array([0.0, 0.0005, 0.001, 0.002, 0.004, 0.008])
 
@@ -138,8 +134,6 @@ def fit_power_law(
     sets: Sequence[Annotations] | Annotations,
     extent: ArrayLike,
     noise: bool = False,
-    *,
-    axes: bool = False,
 ) -> TransformationPrior:
     """Learn amplitude and smoothness from annotations, and return the prior with the weights averaged over them.
 
@@ -154,9 +148,6 @@ def fit_power_law(
         Sides of the fixed image in world units.
     noise : bool
         Learn an extra noise variance as well, by a third dimension of the grid.
-    axes : bool
-        Learn a factor on the scales along each axis as well: the geometric mean over 1, and 1/2 to 2 along one axis
-        against the others, with the prior 1/2 for 1, given the averaged weights.
 
     Returns
     -------
@@ -199,24 +190,7 @@ def fit_power_law(
         narrow,
     )
     kernel = cells.averaged(prior.kernel, shares)
-    fitted = prior.with_kernel(kernel, float(shares @ cells.noises))
-    if axes:
-        fitted = fitted.with_kernel(kernel.with_axes(_averaged_axes(fitted, parts)))
-    return replace(fitted, fit=report)
-
-
-def _averaged_axes(prior: TransformationPrior, parts: Sequence[Annotations]) -> Floats:
-    """Return the geometric mean of factors along the axes over their posterior, with the prior's weights, (d,)."""
-    kernel, d = prior.kernel, parts[0].d if parts else 2
-    along = np.eye(d) - 1 / d  # the volume of a ball of one scale stays
-    logs = np.concatenate([np.zeros((1, d)), (np.log(_STRETCHES)[:, None, None] * along).reshape(-1, d)])
-    priors = np.log(np.append(_ALIKE, np.full(len(logs) - 1, (1 - _ALIKE) / (len(logs) - 1))))
-    zero, noise, own = np.zeros(1), np.array([prior.noise]), np.array([kernel.own_share])
-    found = np.empty(len(logs))
-    for row, stretch in enumerate(logs):
-        cell = _Cells(zero, zero, noise, own, priors[row : row + 1], kernel.weights[None])
-        found[row] = _log_posteriors([prior.with_kernel(kernel.with_axes(np.exp(stretch)))], parts, cell)[0, 0]
-    return np.asarray(np.exp(_normalised(found) @ logs))
+    return replace(prior.with_kernel(kernel, float(shares @ cells.noises)), fit=report)
 
 
 def _few_enough(annotations: Annotations) -> Annotations:
@@ -262,7 +236,6 @@ def default_posterior(
     family: str = FAMILY,
     noise: bool = False,
     regions: Regions | None = None,
-    axes: bool = False,
 ) -> Posterior:
     """Return the default model given annotations: fitted to them, heavy-tailed, calibrated.
 
@@ -284,9 +257,7 @@ def default_posterior(
         Learn an extra noise variance as well.
     regions : callable, optional
         Which region each of (n, d) points lies in, as (n,) whole numbers, where parts of the image may move on their
-        own, or (n, R) probabilities; how much they do is learned.
-    axes : bool
-        Learn a factor on the scales along each axis, for images whose slices are thick or whose tissue is layered.
+        own; how much they do is learned.
     """
     if isinstance(extent, HasExtent):
         sides, middle, default = extent.extent, extent.centre, SMALLEST * extent.pixel
@@ -297,7 +268,7 @@ def default_posterior(
         sides, center=middle if center is None else center, smallest=default if smallest is None else smallest,
         family=family, regions=regions,
     )  # fmt: skip
-    return fitted_posterior(prior, annotations, sides, noise=noise, axes=axes)
+    return fitted_posterior(prior, annotations, sides, noise=noise)
 
 
 def fitted_posterior(
@@ -306,12 +277,11 @@ def fitted_posterior(
     extent: ArrayLike,
     *,
     noise: bool = False,
-    axes: bool = False,
 ) -> Posterior:
     """Condition a prior of the default model on annotations: weights learned from them, then calibrated."""
     warn_of_one_spot(annotations, float(prior.kernel.scales.min()))
     if len(annotations) >= FEWEST_TO_FIT:
-        prior = fit_power_law(prior, annotations, extent, noise, axes=axes)
+        prior = fit_power_law(prior, annotations, extent, noise)
     return prior.condition(annotations, calibrate=True)
 
 
@@ -347,7 +317,7 @@ def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations
     upper = np.triu_indices(L)
     whole = prior.kernel.with_own(prior.kernel.regions, 0.0)
     basis = whole.basis(X, *upper)
-    apart = 1 - prior.kernel.common(X, *upper)
+    apart = ~prior.kernel.common(X, *upper)
     features = [one.scalar_kernel(d).features(X) for one in priors]
     known = np.column_stack([*features, residuals])
     noise, diagonal = np.trace(annotations.covariances, axis1=1, axis2=2) / d, np.diag_indices(L)
@@ -356,7 +326,8 @@ def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations
     with blas_threads_for(L):
         for row, weights in enumerate(cells.weights):
             values = weights @ basis
-            values *= 1 - cells.own[row] * apart
+            if cells.own[row]:
+                values[apart] *= 1 - cells.own[row]
             matrix[upper] = values
             matrix[diagonal] += noise + cells.noises[row]
             factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1)

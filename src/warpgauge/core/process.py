@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,22 +10,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core import compiled_tiles as loops
 from warpgauge.core.annotations import Annotations, ellipse_from_covariance
 from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
-from warpgauge.core.compiled import loop_array
-from warpgauge.core.factors import is_isotropic
+from warpgauge.core.factors import full, is_isotropic, log_determinants, refuse_lost, squared_lengths
 from warpgauge.core.fit_reports import FitReport, PowerLawReport
-from warpgauge.core.kernels import Kernel, KernelBundle, PriorKernel, TrendKernel, prior_draws
+from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
 from warpgauge.core.leave_one_out import LeaveOneOut, left_out, left_out_beside, scale_factor
-from warpgauge.core.local_conditioning import MOST_ROWS, LocallyConditioned
-from warpgauge.core.posterior_covariance import Conditioned, refuse_lost
+from warpgauge.core.posterior_covariance import Conditioned
 from warpgauge.core.tails import GAUSSIAN, check_tails, level_of, mixing_factors, squared_radius
-from warpgauge.core.tiles import Sink
 from warpgauge.display import counted
-from warpgauge.errors import InvalidInputError, NumericalWarning
+from warpgauge.errors import InvalidInputError
 
 MeanFunction = Callable[[Floats], Floats]
+# Rows of the factor of the annotations at most.
+MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +32,8 @@ class TransformationPrior:
 
     Parameters
     ----------
-    kernel : KernelBundle, or a kernel of one's own
-        The scalar kernel that multiplies I_d. One's own has ``value(r2)``, its values at squared distances, or
-        ``matrix(X, Y)``, those between (n, d) and (m, d) points; bundles and one's own may be added and multiplied.
+    kernel : KernelBundle
+        The scalar kernel that multiplies I_d.
     mean : {"identity", "affine"} or callable
         ``"identity"`` is the paper's. ``"affine"`` adds to it a linear trend whose coefficients have wide, proper
         Gaussian priors and are integrated out, so that it works from zero annotations on. A callable maps (n, d) fixed
@@ -58,7 +54,7 @@ class TransformationPrior:
         (n, d) moving points.
     """
 
-    kernel: Any
+    kernel: KernelBundle
     mean: Literal["identity", "affine"] | MeanFunction = "identity"
     noise: float = 0.0
     center: ArrayLike | None = None
@@ -70,9 +66,7 @@ class TransformationPrior:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, KernelBundle):
-            from warpgauge.core.own_kernels import as_kernel
-
-            object.__setattr__(self, "kernel", as_kernel(self.kernel))
+            raise InvalidInputError(f"The kernel must be a KernelBundle, got {type(self.kernel).__name__}.")
         if not callable(self.mean) and self.mean not in ("identity", "affine"):
             raise InvalidInputError(f'The mean must be "identity", "affine" or a callable, got {self.mean!r}.')
         if not (np.isfinite(self.noise) and self.noise >= 0):
@@ -87,13 +81,13 @@ class TransformationPrior:
             )
         check_tails(self.tails)
 
-    def with_kernel(self, kernel: Any, noise: float | None = None) -> TransformationPrior:
+    def with_kernel(self, kernel: KernelBundle, noise: float | None = None) -> TransformationPrior:
         """Return the same prior with another kernel and, where given, another noise variance."""
         return replace(self, kernel=kernel, noise=self.noise if noise is None else noise, fit=None)
 
     def scalar_kernel(self, d: int) -> PriorKernel:
         """Return the scalar that multiplies I_d: the bundle, and the trend's kernel where there is a trend."""
-        kernel: Kernel = self.kernel
+        kernel = self.kernel
         if self.mean != "affine":
             return kernel
         center = np.zeros(d) if self.center is None else np.asarray(self.center, dtype=np.float64)
@@ -119,7 +113,7 @@ class TransformationPrior:
         """``Sigma_l`` plus the extra noise."""
         return np.asarray(covariances + self.noise * np.eye(covariances.shape[-1]))
 
-    def condition(self, annotations: Annotations, *, calibrate: bool = False, exact: bool = False) -> Posterior:
+    def condition(self, annotations: Annotations, *, calibrate: bool = False) -> Posterior:
         """Condition on annotations, Eqs. (gaussian_process_mean_conditioned) and (…covariance_conditioned).
 
         Parameters
@@ -129,21 +123,20 @@ class TransformationPrior:
         calibrate : bool
             Scale the posterior covariance by the factor that the leave-one-out residuals ask for
             (see :func:`warpgauge.calibration`).
-        exact : bool
-            Condition every point on all annotations, however many. By default each point is predicted from its 400
-            nearest where one factor would have more than 8,000 rows (an annotation has one, or d where any noise is
-            anisotropic), with a warning that says what that changes.
         """
         if not isinstance(annotations, Annotations):
             raise InvalidInputError(f"condition needs wg.Annotations, got {type(annotations).__name__}.")
         spots = annotations.merged(self.noise)
         noise = self.total_noise(spots.covariances) if spots is annotations else spots.covariances
-        kernel, rows = self.scalar_kernel(annotations.d), len(spots) * (1 if is_isotropic(noise) else annotations.d)
-        local = rows > MOST_ROWS and not exact
-        condition = LocallyConditioned.near if local else Conditioned.on
-        posterior = Posterior(self, annotations, spots, condition(kernel, spots.fixed_points, noise))
-        if local:
-            posterior.warn_of_nearest()
+        kernel = self.scalar_kernel(annotations.d)
+        rows = len(spots) * (1 if is_isotropic(noise) else annotations.d)
+        if rows > MOST_ROWS:
+            raise InvalidInputError(
+                f"{len(spots):,} annotated places need a factor of {rows:,} rows, minutes and gigabytes: at "
+                f"most {MOST_ROWS:,} are made, one for each place, or {annotations.d} where any uncertainty is "
+                "anisotropic; condition on a part of them."
+            )
+        posterior = Posterior(self, annotations, spots, Conditioned.on(kernel, spots.fixed_points, noise))
         return posterior.calibrated() if calibrate else posterior
 
 
@@ -173,30 +166,12 @@ class Posterior:
 
     def __repr__(self) -> str:
         known = counted(len(self.annotations), "annotation")
-        known += "" if self.nearest is None else f", the nearest {self.nearest} at each point"
         return f"<Posterior: {self.d}D, from {known}{f', scale {self.scale:.3g}' if self.calibrates else ''}>"
 
     @property
     def d(self) -> int:
         """Dimension."""
         return self.annotations.d
-
-    @property
-    def nearest(self) -> int | None:
-        """How many annotations each point is predicted from where there are too many for one factor, else None."""
-        return self.conditioned.nearest if isinstance(self.conditioned, LocallyConditioned) else None
-
-    def warn_of_nearest(self) -> None:
-        """Warn that each point is predicted from its nearest annotations alone, and what more of them would change."""
-        if isinstance(self.conditioned, LocallyConditioned):
-            mean, deviation = self.conditioned.changed_by_more(self._residuals)
-            warnings.warn(
-                f"{len(self.annotations)} annotations are too many for one factor: each point is predicted from the "
-                f"{self.nearest} nearest, as if there were no others. Twice as many would change the mean by "
-                f"{mean:.1g} and the standard deviation by {deviation:.1g} standard deviations (at random points).",
-                NumericalWarning,
-                stacklevel=3,
-            )
 
     @property
     def isotropic(self) -> bool:
@@ -232,22 +207,11 @@ class Posterior:
     @cached_property
     def weights(self) -> Floats:
         """``K_AA^-1 (Y - mu(X))``, one row per spot: the ``q`` of Eq. (gpp_loss_simplified)."""
-        return self.conditioned.solve(self._residuals)
-
-    @property
-    def _residuals(self) -> Floats:
-        """``Y - mu(X)``, one row per spot."""
-        return np.asarray(self.spots.moving_points - self.prior.prior_mean(self.spots.fixed_points))
-
-    def _over_tiles(self, points: Floats, sink: Sink, *, covariances: bool = True) -> None:
-        """Hand sums and covariances at the points to ``sink``, see `Conditioned.over_tiles`."""
-        told = self.weights if self.nearest is None else self._residuals
-        self.conditioned.over_tiles(points, told, sink, covariances=covariances)
+        residuals = self.spots.moving_points - self.prior.prior_mean(self.spots.fixed_points)
+        return self.conditioned.solve(residuals[:, :, None])[:, :, 0]
 
     def _spots_left_out(self, tails: float) -> LeaveOneOut:
-        """Predict each spot from all others, or from those near it."""
-        if isinstance(self.conditioned, LocallyConditioned):
-            return self.conditioned.left_out(self._residuals, tails)
+        """Predict each spot from all others."""
         return left_out(self.conditioned, self.weights, tails)
 
     @cached_property
@@ -271,71 +235,50 @@ class Posterior:
         offsets = self.annotations.moving_points - self.spots.moving_points[at]
         return left_out_beside(residuals, covariances, merged, offsets, self.noise, tails)
 
+    def moments(self, points: ArrayLike, *, covariances: bool = True) -> tuple[Floats, Floats]:
+        """Posterior mean (n, d) and covariance (n, b, b) at (n, d) points.
+
+        Eqs. (gaussian_process_mean_conditioned) and (gaussian_process_covariance_conditioned). b is d, or 1 where all
+        noise is isotropic: the covariance is then that number times I_d. Without ``covariances`` there are none.
+        """
+        at = as_points(points, "points", self.d)
+        sums, found = self.conditioned.moments(at, self.weights, covariances=covariances)
+        return self.prior.prior_mean(at) + sums, self.scale * found
+
     def mean(self, points: ArrayLike) -> Floats:
         """Posterior mean at (n, d) points, Eq. (gaussian_process_mean_conditioned)."""
-        at = as_points(points, "points", self.d)
-        result = self.prior.prior_mean(at).copy()
-        if len(self.annotations) == 0:
-            return result
-
-        def put(rows: Ints, sums: Floats, _: Floats) -> None:
-            loops.put_means(rows, sums, result)
-
-        self._over_tiles(at, put, covariances=False)
-        return result
+        return self.moments(points, covariances=False)[0]
 
     def covariance(self, points: ArrayLike) -> Floats:
         """Posterior covariance at each point, (n, d, d), Eq. (gaussian_process_covariance_conditioned)."""
-        covariances = self.conditioned.covariances(as_points(points, "points", self.d))
-        covariances *= self.scale
-        return covariances
+        return full(self._covariances(points), self.d)
+
+    def _covariances(self, points: ArrayLike) -> Floats:
+        """Posterior covariance at each point, (n, b, b), see `moments`."""
+        at = as_points(points, "points", self.d)
+        return np.asarray(self.scale * self.conditioned.moments(at)[1])
 
     def standard_deviation(self, points: ArrayLike) -> Floats:
         """Root mean variance over the directions at each point, ``sqrt(tr k / d)``, in world units, shape (n,)."""
-        return _roots(self.scale * self.conditioned.variances(as_points(points, "points", self.d)))
+        return _deviations(self._covariances(points))
 
     def mean_and_covariance(self, points: ArrayLike) -> tuple[Floats, Floats]:
         """Posterior mean (n, d) and covariance (n, d, d), at little more than the cost of the covariance."""
-        at = as_points(points, "points", self.d)
-        if len(self.annotations) == 0:
-            return self.mean(at), self.covariance(at)
-        mean, covariances = self.prior.prior_mean(at).copy(), np.empty((*at.shape, self.d))
-
-        def put(rows: Ints, sums: Floats, covariance: Floats) -> None:
-            loops.put_means(rows, sums, mean)
-            loops.put_covariances(rows, covariance, self.conditioned.b, self.scale, covariances)
-
-        self._over_tiles(at, put)
-        return mean, covariances
+        mean, covariances = self.moments(points)
+        return mean, full(covariances, self.d)
 
     def mean_and_deviation(self, points: ArrayLike) -> tuple[Floats, Floats]:
         """Posterior mean (n, d) and `standard_deviation` (n,), at little more than the cost of the latter."""
-        at = as_points(points, "points", self.d)
-        mean, variances = self.prior.prior_mean(at).copy(), np.empty(len(at))
-
-        def put(rows: Ints, sums: Floats, covariance: Floats) -> None:
-            loops.put_means(rows, sums, mean)
-            loops.put_variances(rows, covariance, self.conditioned.b, self.scale, variances)
-
-        self._over_tiles(at, put)
-        return mean, _roots(variances)
+        mean, covariances = self.moments(points)
+        return mean, _deviations(covariances)
 
     def squared_lengths(self, points: ArrayLike, mapped_points: ArrayLike) -> Floats:
         """Squared Mahalanobis lengths of mapped points from the posterior mean, shape (n,).
 
         Their :meth:`level_of` is the error score ``e(x)``.
         """
-        at = as_points(points, "points", self.d)
-        mapped = loop_array(as_points(mapped_points, "mapped_points", self.d))
-        prior_mean, result = loop_array(self.prior.prior_mean(at)), np.empty(len(at))
-
-        def put(rows: Ints, sums: Floats, covariance: Floats) -> None:
-            b = self.conditioned.b
-            loops.put_squares(rows, covariance, b, self.scale, sums, prior_mean, mapped, result)
-
-        self._over_tiles(at, put)
-        refuse_lost(result)
-        return result
+        mean, covariances = self.moments(points)
+        return squared_lengths(as_points(mapped_points, "mapped_points", self.d) - mean, covariances)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the annotations as arrows with the ellipses that hold 99 % of each (2D); return the axes."""
@@ -353,9 +296,9 @@ class Posterior:
 
     def entropy(self, points: ArrayLike) -> Floats:
         """Differential entropy of the true match at each point, in nats, Eq. (entropy_gp)."""
-        entropies = self.conditioned.entropies(as_points(points, "points", self.d))
-        entropies += 0.5 * self.d * np.log(self.scale)
-        return entropies
+        covariances = self._covariances(points)
+        repeats = self.d // covariances.shape[-1]
+        return np.asarray(0.5 * repeats * log_determinants(covariances) + 0.5 * self.d * np.log(2 * np.pi * np.e))
 
     def annotation_covariance(self, points: ArrayLike, covariances: ArrayLike) -> Floats:
         """Covariance of a further annotation there: posterior + its own Sigma + extra noise, (n, d, d)."""
@@ -418,14 +361,13 @@ class Posterior:
     def _predicted(self, points: Floats, residuals: Floats) -> Floats:
         """``K_X(points)^T K_AA^-1`` applied to (S, L, d) residuals, shape (S, n, d)."""
         samples, L, d = residuals.shape
-        solved = self.conditioned.factor.solve(residuals.transpose(1, 0, 2)).reshape(L, samples * d)
+        solved = self.conditioned.solve(residuals.transpose(1, 2, 0)).transpose(0, 2, 1).reshape(L, samples * d)
         block = self.conditioned.kernel.matrix(points, self.conditioned.locations)
         return np.asarray((block @ solved).reshape(len(points), samples, d).transpose(1, 0, 2))
 
 
-def _roots(variances: Floats) -> Floats:
-    """Return standard deviations; raise where rounding has taken a variance below 0."""
-    with np.errstate(invalid="ignore"):
-        deviations = np.sqrt(variances)
-    refuse_lost(deviations)
-    return np.asarray(deviations)
+def _deviations(covariances: Floats) -> Floats:
+    """Return root mean variances; raise where rounding has taken one below 0."""
+    variances = np.trace(covariances, axis1=1, axis2=2) / covariances.shape[-1]
+    refuse_lost(variances >= 0)
+    return np.asarray(np.sqrt(variances))

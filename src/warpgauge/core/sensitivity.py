@@ -10,7 +10,7 @@ import numpy as np
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, tied_ranks
 from warpgauge.core.error_scores import mean_squared_errors, win_probabilities
-from warpgauge.core.kernels import Kernel
+from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.process import Posterior
 
 FACTOR = 4.0
@@ -131,7 +131,7 @@ def model_changes(posterior: Posterior, factor: float) -> list[tuple[str, str, C
     prior, given = posterior.prior, posterior.annotations
     kernel = prior.kernel
 
-    def with_kernel(other: Kernel) -> Callable[[], Posterior]:
+    def with_kernel(other: KernelBundle) -> Callable[[], Posterior]:
         return lambda: prior.with_kernel(other).condition(given, calibrate=posterior.calibrates)
 
     def with_noise(times: float) -> Callable[[], Posterior]:
@@ -162,13 +162,14 @@ def means_without_each(posterior: Posterior, points: Floats) -> Floats:
         return np.empty((0, *points.shape))
     residuals = posterior.left_out().residuals
     if posterior.spots is posterior.annotations:
-        taken = conditioned.factor.solve_each(residuals)
+        alone = np.zeros((L, d, L))
+        alone[np.arange(L), :, np.arange(L)] = residuals
     else:  # with M the noise of its merged location, K_X^T K_AA^-1 E_l is that of the location times M N_l^-1
         at = posterior.spot_of
-        alone = np.zeros((conditioned.count, L, d))
+        alone = np.zeros((conditioned.count, d, L))
         parts = np.linalg.solve(posterior.noise, residuals[..., None])[..., 0]
-        alone[at, np.arange(L)] = np.einsum("lab,lb->la", conditioned.noise[at], parts)
-        taken = conditioned.factor.solve(alone).transpose(0, 2, 1)
+        alone[at, :, np.arange(L)] = np.einsum("lab,lb->la", conditioned.noise[at], parts)
+    taken = conditioned.solve(alone)
     block = conditioned.kernel.matrix(points, conditioned.locations)
     change = (block @ taken.reshape(conditioned.count, d * L)).reshape(len(points), d, L)
     return np.asarray(posterior.mean(points) - change.transpose(2, 0, 1))

@@ -10,14 +10,11 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core import compiled
 from warpgauge.core.annotations import Annotations, confidence_radius
 from warpgauge.core.arrays import Floats, as_covariances, as_points
-from warpgauge.core.gains import TIE
-from warpgauge.core.kernels import Kernel, KernelBundle
+from warpgauge.core.gains import TIE, Gains
+from warpgauge.core.kernels import KernelBundle
 from warpgauge.core.process import TransformationPrior
-from warpgauge.core.strategies import STRATEGIES, Setting, WeightedGains, start
-from warpgauge.core.tiles import TILE
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 
@@ -31,8 +28,9 @@ def assumed_covariance(prior: TransformationPrior, d: int) -> Floats:
     return sd**2 * np.eye(d)
 
 
-# With so many candidates the set-up loads the loops where they are on disk, so that the first answer need not wait.
-_MANY = 10_000
+STRATEGIES = ("entropy", "information", "farthest", "random")
+# A candidate this close to a target, in smallest scales, is that target.
+_SAME_POINT = 1e-9
 
 
 class Suggester:
@@ -78,7 +76,9 @@ class Suggester:
         self.targets = None if targets is None else np.unique(as_points(targets, "targets", d), axis=0)
         assumed = assumed_covariance(prior, d) if default_covariance is None else np.asarray(default_covariance)
         self.default_covariance = as_covariances(assumed[None], 1, d, "default_covariance")[0]
-        self._gains = start(self.strategy, self._setting())
+        expected = self.prior.total_noise(self.default_covariance[None])[0] if strategy == "information" else None
+        same_point = _SAME_POINT * float(prior.kernel.scales.min())
+        self._gains = Gains(prior.scalar_kernel(d), self.candidates, expected, self.targets, same_point)
         if chance is not None:
             self.set_chance(chance)
         self._log: list[int | None] = []
@@ -88,14 +88,6 @@ class Suggester:
         self._distances = np.full(len(self.candidates), np.inf)
         # A fixed random priority for each candidate: ties are broken alike however the gains were computed.
         self._priority = np.random.default_rng(self.seed).permutation(len(self.candidates))
-        if len(self.candidates) >= _MANY and compiled.is_on_disk(compiled.explained):
-            _load_loops()
-
-    def _setting(self) -> Setting:
-        expected = self.prior.total_noise(self.default_covariance[None])
-        return Setting(
-            self.prior, self.candidates, self.targets, np.broadcast_to(expected, (*self.candidates.shape, self.d))
-        )
 
     def __repr__(self) -> str:
         left = f"{int(self._alive.sum())} of {counted(len(self.candidates), 'candidate')} left"
@@ -103,17 +95,21 @@ class Suggester:
 
     def set_chance(self, chance: ArrayLike | None) -> None:
         """Weigh the candidates by the chance that they can be answered, (n,) numbers from 0 to 1; None for 1."""
-        if not isinstance(self._gains, WeightedGains):
+        if self.strategy != "information":
             raise InvalidInputError(
                 f'Only the strategy "information" can be weighed by a chance, as its gains have a zero; this is '
                 f"{self.strategy!r}."
             )
-        given = np.ones(len(self.candidates)) if chance is None else np.asarray(chance, dtype=np.float64)
-        self._gains.set_chance(given)
+        n = len(self.candidates)
+        given = np.ones(n) if chance is None else np.array(chance, dtype=np.float64)
+        if given.shape != (n,) or not ((given >= 0) & (given <= 1)).all():
+            raise InvalidInputError(f"The chance must be {n} numbers from 0 to 1, one for each candidate.")
+        self._gains.chance = given
 
     def chance(self, index: int) -> float:
         """Return the chance that a candidate can be answered, 1 where none was given."""
-        return float(self._gains.chance[self._index(index)]) if isinstance(self._gains, WeightedGains) else 1.0
+        chance = self._gains.chance
+        return 1.0 if chance is None else float(chance[self._index(index)])
 
     @property
     def d(self) -> int:
@@ -137,17 +133,17 @@ class Suggester:
         return self._gains.one(self._index(index))
 
     def _best(self) -> int:
-        if self.strategy not in ("farthest", "random"):
-            near, _ = self._gains.near_best(self._alive)
+        if not self._alive.any():
+            raise InvalidInputError("No candidate is left to suggest: all are annotated or skipped.")
+        if self.strategy == "random":
+            near = np.flatnonzero(self._alive)
         elif self.strategy == "farthest":
             reach = np.where(self._alive, self._distances, -np.inf)
             best = float(reach.max())
             # Without annotations all are equally far, and the seed picks.
             near = np.flatnonzero(reach >= (best if np.isinf(best) else best * (1 - TIE)))
         else:
-            near = np.flatnonzero(self._alive)
-        if len(near) == 0 or not self._alive.any():
-            raise InvalidInputError("No candidate is left to suggest: all are annotated or skipped.")
+            return self._gains.best(self._alive, self._priority)
         return int(near[np.argmax(self._priority[near])])
 
     @overload
@@ -194,8 +190,12 @@ class Suggester:
         checked = as_covariances(given[None], 1, self.d, "covariance")
         self._gains.add(location, self.prior.total_noise(checked)[0])
         self._locations.append(location)
+        self._lower_distances(location)
+
+    def _lower_distances(self, location: Floats) -> None:
+        """Lower each candidate's squared distance from the annotations to that from a further one."""
         if self.strategy == "farthest":
-            compiled.lower_distances(self.candidates, location.copy(), self._distances)
+            np.minimum(self._distances, np.square(self.candidates - location).sum(axis=1), out=self._distances)
 
     def undo(self) -> int | None:
         """Take the last record back and return its candidate, which may be suggested again unless it was skipped."""
@@ -204,10 +204,9 @@ class Suggester:
         index = self._log.pop()
         self._gains.drop_last()
         self._locations.pop()
-        if self.strategy == "farthest":
-            self._distances.fill(np.inf)
-            for location in self._locations:
-                compiled.lower_distances(self.candidates, location.copy(), self._distances)
+        self._distances.fill(np.inf)
+        for location in self._locations:
+            self._lower_distances(location)
         if index is not None and index not in self._log and index not in self._skipped:
             self._alive[index] = True
         return index
@@ -233,31 +232,14 @@ class Suggester:
         return int(index)
 
 
-def _load_loops(strategy: str = "entropy") -> None:
-    """Run through a question and its answer, so that the loops they need are loaded."""
-    prior = TransformationPrior(KernelBundle.pyramid("wendland", smallest=0.1, levels=2))
-    suggester = Suggester(prior, np.random.default_rng(0).uniform(0, 1, (4, 2)), strategy=strategy)
-    suggester.record(0, np.eye(2))
-    suggester.suggest()
-    suggester.gains()
-
-
 def compile_loops() -> None:
-    """Compile every loop of the core, or read it from the disk where it was compiled before.
+    """Compile the loops of the core, or read them from the disk where they were compiled before.
 
     A compiled loop serves both dimensions, all kernels and any number of points, so that one small piece of each kind
     of work is enough. Nothing that is called afterwards waits for the compiler.
     """
-    points = np.random.default_rng(0).uniform(0, 1, (TILE + 1, 2))
-    kernel = KernelBundle.pyramid("wendland", smallest=0.1, levels=2)
+    points = np.random.default_rng(0).uniform(0, 1, (4, 2))
     annotations = Annotations(points[:2], points[:2], np.stack([np.eye(2), np.diag([1.0, 2.0])]))
-    for strategy in ("entropy", "farthest"):
-        _load_loops(strategy)
-    kernel(np.zeros(1))
-    none = kernel.features(points[:1])
-    Kernel.explained(kernel, points[:1], points[:1], none, none, np.ones((1, 1, 1)), np.zeros(1, dtype=np.int64))
-    posterior = TransformationPrior(kernel, mean="affine").condition(annotations)
-    posterior.mean_and_covariance(points)
-    posterior.mean_and_deviation(points[:1])
-    posterior.entropy(points[:1])
-    posterior.squared_lengths(points[:1], points[:1])
+    for family in ("wendland", "gaussian"):
+        kernel = KernelBundle.pyramid(family, smallest=0.1, levels=2)
+        TransformationPrior(kernel).condition(annotations).mean_and_covariance(points)

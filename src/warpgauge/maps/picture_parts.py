@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warpgauge.core.arrays import Floats
-from warpgauge.core.places import labels_at
 from warpgauge.core.process import Posterior
 from warpgauge.display import shown_units
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
@@ -117,9 +116,9 @@ def scale_bar_length(extent: float) -> float:
 
 
 def region_labels(posterior: Posterior, grid: Grid) -> NDArray[np.int64] | None:
-    """Return the (most probable) regions of a posterior's model on a grid; None where it has none."""
+    """Return the regions of a posterior's model on a grid; None where it has none."""
     regions = posterior.prior.kernel.regions
-    return None if regions is None else labels_at(regions, grid.points()).reshape(grid.shape)
+    return None if regions is None else regions(grid.points()).reshape(grid.shape)
 
 
 def picture_grid(grid: Grid, elements: int = 300) -> Grid:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import shutil
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge._version import __version__
-from warpgauge.candidates import LabelRegions, regions_from
+from warpgauge.candidates import LabelRegions
 from warpgauge.compute import Executor
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
-from warpgauge.geometry import Grid
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
 from warpgauge.io.stores import Place
-from warpgauge.project.document import REGION_MAP, Document, ImageRecord, write_document
+from warpgauge.project.document import Document, ImageRecord, write_document
 from warpgauge.project.event_log import now
 from warpgauge.project.foregrounds import make_foregrounds, missing_area, store_foreground
 from warpgauge.project.images import RELINKED, Spacing, copy_into, record_of, relative_path, unwritable
@@ -36,7 +35,7 @@ def create_project(
     fixed: Place,
     moving: Place,
     masks: Mapping[str, Path],
-    regions: Sequence[Path],
+    regions: Path | None,
     missing: Path | None,
     foreground: str,
     targets: Any,
@@ -62,10 +61,12 @@ def create_project(
     }
     _check_pair(images["fixed"], images["moving"])
     images |= {f"{side}_mask": read_image(path) for side, path in masks.items()}
-    if regions:
+    if regions is not None:
         if settings.model == "paper":
             raise InvalidInputError("Regions need the default model: the paper's has one kernel for the whole image.")
-        images |= _region_images(regions, images["fixed"].grid)
+        labels = read_on_grid(regions, images["fixed"].grid, "label image")
+        LabelRegions.of(labels, images["fixed"].grid, f"The label image {regions.name!r}")
+        images["regions"] = read_image(regions)
     if missing is not None:
         images["missing"] = read_image(missing)
     mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
@@ -115,13 +116,6 @@ def create_project(
         raise unwritable(folder.parent, error) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _region_images(paths: Sequence[Path], grid: Grid) -> dict[str, Image]:
-    """Return the images of regions by role; their values say whether they are labels or probabilities."""
-    arrays = [read_on_grid(path, grid, "label image" if len(paths) == 1 else "probability map") for path in paths]
-    labels = isinstance(regions_from(arrays, [path.name for path in paths], grid), LabelRegions)
-    return {"regions" if labels else f"{REGION_MAP}{n}": read_image(path) for n, path in enumerate(paths, 1)}
 
 
 def _spacings(spacing: Spacing | Mapping[str, Spacing]) -> dict[str, Spacing]:

@@ -21,11 +21,9 @@ from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.settings import Settings
 
 FILE = "project.json"
-VERSION = 6
-# Roles of maps of probabilities, one for each region, with its number behind.
-REGION_MAP = "region_map_"
+VERSION = 5
 # The version that an image of this role needs; a project without them is one that an older program can open.
-_NEEDED = {"regions": 4, "missing": 5, REGION_MAP: 6}
+_NEEDED = {"regions": 4, "missing": 5}
 _PLAIN = 3
 KIND = "warpgauge project"
 
@@ -146,7 +144,7 @@ class Document:
         """Write it as JSON."""
         content = {
             "kind": KIND,
-            "version": max(_NEEDED.get(role.rstrip("0123456789"), _PLAIN) for role in self.images),
+            "version": max(_NEEDED.get(role, _PLAIN) for role in self.images),
             "id": self.id,
             "created": self.created,
             "program": self.program,
@@ -250,13 +248,12 @@ def _with_sources(content: dict[str, Any]) -> dict[str, Any]:
 
 
 # From each version of the document to the next. Version 2 may name a database; version 3 says what points were made
-# from; version 4 may have an image of regions, version 5 one of what has no match, version 6 maps of regions.
+# from; version 4 may have an image of regions, version 5 one of what has no match.
 _STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: lambda content: content,
     2: _with_sources,
     3: lambda content: content,
     4: lambda content: content,
-    5: lambda content: content,
 }
 
 

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from warpgauge.candidates import Foreground, LabelRegions, ProbabilityRegions
+from warpgauge.candidates import Foreground, LabelRegions
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.images import Image
-from warpgauge.project.document import REGION_MAP, Document
+from warpgauge.project.document import Document
 from warpgauge.project.foregrounds import found_again, load_foreground, missing_area
 from warpgauge.project.images import image_problem, missing_image, open_image
 from warpgauge.project.points import load
@@ -90,11 +90,8 @@ class ProjectFolder(ABC):
         return found_again(record, self.image(side), mask)
 
     @cached_property
-    def given_regions(self) -> LabelRegions | ProbabilityRegions | None:
-        """Parts of the fixed image that may move on their own, by label image or maps; None where there are none."""
-        maps = [self.image(role).read() for role in self.document.images if role.startswith(REGION_MAP)]
-        if maps:
-            return ProbabilityRegions.of(maps, self.fixed_grid, "The probability maps of the regions")
+    def given_regions(self) -> LabelRegions | None:
+        """Parts of the fixed image that may move on their own, by label image; None where there are none."""
         if "regions" not in self.document.images:
             return None
         return LabelRegions.of(self.image("regions").read(), self.fixed_grid, "The label image of the regions")

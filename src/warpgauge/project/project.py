@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from warpgauge.candidates import DrawnRegions
 from warpgauge.candidates.outlines import inside
 from warpgauge.compute import Executor
 from warpgauge.core.arrays import Bools
-from warpgauge.core.places import Regions
+from warpgauge.core.kernels import Regions
 from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats
@@ -109,7 +108,7 @@ class Project(ProjectFolder):
         moving: PathLike,
         fixed_mask: PathLike | None = None,
         moving_mask: PathLike | None = None,
-        regions: PathLike | Sequence[PathLike] | None = None,
+        regions: PathLike | None = None,
         missing: PathLike | None = None,
         foreground: Wanted = "auto",
         targets: Any = None,
@@ -134,9 +133,8 @@ class Project(ProjectFolder):
             Where it is not zero there are candidates and targets.
         moving_mask : path, optional
             Where it is not zero the moving image shows something that could be marked.
-        regions : path, or several, optional
-            Parts that may move on their own, on the grid of the fixed image: a label image, or a map of probabilities
-            for each part. How much they do is learned.
+        regions : path, optional
+            Label image on the grid of the fixed image: parts that may move on their own. How much they do is learned.
         missing : path, optional
             Mask on the grid of the fixed image: what has no match in the moving image, such as a tear. No candidates
             and targets lie there, and maps have no values.
@@ -165,7 +163,7 @@ class Project(ProjectFolder):
             place_of(fixed),
             place_of(moving),
             {side: Path(mask) for side, mask in (("fixed", fixed_mask), ("moving", moving_mask)) if mask is not None},
-            [Path(one) for one in ([regions] if isinstance(regions, str | os.PathLike) else regions or ())],
+            None if regions is None else Path(regions),
             None if missing is None else Path(missing),
             foreground,
             targets,
@@ -263,7 +261,7 @@ class Project(ProjectFolder):
 
     @property
     def regions(self) -> Regions | None:
-        """Parts of the fixed image that may move on their own: by label image or maps, and pieces that were drawn."""
+        """Parts of the fixed image that may move on their own: by label image, and pieces that were drawn."""
         pieces = tuple(one.corners for one in self.state.outlines.values() if one.what == "piece")
         if not pieces:
             return self.given_regions

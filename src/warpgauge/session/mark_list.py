@@ -204,7 +204,7 @@ def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
     if (np.bincount(posterior.spot_of)[pair] > 1).any():
         return 0.0
     # As for one annotation left out: D^-1 q is the residual of the pair and D^-1 its covariance.
-    covariance = np.linalg.inv(posterior.conditioned.factor.inverse_block(pair))
+    covariance = np.linalg.inv(posterior.conditioned.inverse_block(pair))
     residual = covariance @ posterior.weights[pair].reshape(-1)
     placed = posterior.spots.moving_points[pair].reshape(-1)
     expected = placed - residual

@@ -17,8 +17,7 @@ import numpy as np
 from warpgauge.core import power_law
 from warpgauge.core.annotations import confidence_radius
 from warpgauge.core.fit_reports import FitReport, PowerLawReport
-from warpgauge.core.kernels import KernelBundle
-from warpgauge.core.places import Regions
+from warpgauge.core.kernels import KernelBundle, Regions
 from warpgauge.core.process import TransformationPrior
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project, Settings, State

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.compiled import compile_loop  # one set of compiler options for the whole package
+from warpgauge.core.loops import compiled as compile_loop  # one set of compiler options for the whole package
 
 _NEWTON_STEPS = 50
 _HALVINGS = 12

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from warpgauge.core.places import labels_at
 from warpgauge.geometry import Grid
 from warpgauge.project import Project
 from warpgauge.web.app_state import AtDesk
@@ -44,7 +43,7 @@ def area_codes(project: Project, grid: Grid) -> NDArray[np.uint8]:
     if project.missing is not None:
         codes[project.missing(points).reshape(grid.shape)] = MISSING
     if project.regions is not None:
-        labels = labels_at(project.regions, points).reshape(grid.shape)
+        labels = project.regions(points).reshape(grid.shape)
         for axis in range(grid.d):
             later = [slice(None)] * grid.d
             later[axis] = slice(1, None)
