@@ -15,7 +15,7 @@ from paper.datasets import Floats, LandmarkPair
 from warpgauge.candidates import find_candidates, targets_from_labels, targets_from_mask, to_gray
 from warpgauge.demo import template_file
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
-from warpgauge.simulate import SimulatedDeformation, random_deformation
+from warpgauge.simulate import random_deformation
 
 # Control velocities of the brain (SD in mm) and the distance of the control points: about 6 mm of displacement on
 # average and 20 at most, without folds.
@@ -80,7 +80,7 @@ def template() -> Brain:
     return Brain("template", grid, inside, corners_of(t1, grid, inside), 1.0)
 
 
-def deformation(brain: Brain, seed: int) -> SimulatedDeformation:
+def deformation(brain: Brain, seed: int) -> Any:
     """Draw a deformation of a brain as the paper does: velocities at control points, then scaling and squaring."""
     # The flow is kept at half the resolution: it is the truth by definition, and smooth over 60 mm.
     return random_deformation(brain.grid.coarsened(2), BRAIN_AMPLITUDE, BRAIN_SPACING, seed)
@@ -94,7 +94,7 @@ def brain(seed: int, *, dense: int = BRAIN_DENSE) -> LandmarkPair:
     return brain_pair(source, truth, f"deformation{seed}", points)
 
 
-def brain_pair(source: Brain, truth: SimulatedDeformation, name: str, points: Floats) -> LandmarkPair:
+def brain_pair(source: Brain, truth: Any, name: str, points: Floats) -> LandmarkPair:
     """Return a deformed brain as a pair, with ``points`` for evaluation."""
     size = np.asarray(source.grid.size)
     middle = source.grid.index_to_world([(size - 1) / 2])[0]

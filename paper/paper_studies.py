@@ -40,7 +40,7 @@ from paper.datasets import DATASETS, Floats, LandmarkPair, folders
 from paper.default_setting import CURVES, TEN
 from paper.experiment import Experiment, Findings, Result, Run
 from warpgauge.candidates import targets_from_labels
-from warpgauge.simulate import EllipseAnnotator, SimulatedDeformation
+from warpgauge.simulate import EllipseAnnotator
 
 NAMED = {name: (one.title, one.units) for name, one in DATASETS.items()}
 
@@ -208,7 +208,7 @@ def _plan_targets(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
 
 
 @lru_cache(maxsize=4)
-def _deformation(data: Path, name: str, seed: int) -> SimulatedDeformation:
+def _deformation(data: Path, name: str, seed: int) -> Any:
     return deformation(labelled_brain(data, name), seed)
 
 

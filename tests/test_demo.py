@@ -81,4 +81,4 @@ def test_the_3d_pair_lies_in_the_template_frame(tmp_path: Path) -> None:
     np.testing.assert_allclose(mask.grid.spacing, 2.0)
     centre = pair.grid.points()[mask.read().reshape(-1) > 0].mean(axis=0)
     np.testing.assert_allclose(centre, [0.0, 20.0, 8.0], atol=12.0)
-    assert pair.truth.folding_fraction == 0.0
+    assert "; 0 % of the pixels are folded" in pair.truth.description.assumptions[0]

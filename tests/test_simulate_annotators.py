@@ -18,9 +18,7 @@ from warpgauge.simulate import (
     EllipseAnnotator,
     ExpertAnnotator,
     ExpertPanel,
-    GrossErrorAnnotator,
     IsotropicAnnotator,
-    SkippingAnnotator,
     random_deformation,
     random_velocity,
 )
@@ -192,72 +190,10 @@ def test_panel_by_the_papers_method() -> None:
     assert np.linalg.eigvalsh(floored.covariances)[:, 0] == pytest.approx(0.01)
 
 
-def test_panel_with_skips() -> None:
-    """A location counts with those who placed it, and is left out where nobody did."""
-    points = locations(2, 2000)
-    half = SkippingAnnotator(ExpertAnnotator(1.0, 0.5), 0.5)
-    panel = ExpertPanel((half, half, half))
-    placed = panel.placements(points, truth, seed=12)
-    counts = np.isfinite(placed[:, :, 0]).sum(axis=0)
-    np.testing.assert_allclose(np.bincount(counts, minlength=4) / 2000, [1 / 8, 3 / 8, 3 / 8, 1 / 8], atol=0.035)
-    annotations = panel.annotate(points, truth, seed=12)
-    np.testing.assert_array_equal(annotations.fixed_points, points[counts > 0])
-    np.testing.assert_allclose(annotations.moving_points, np.nanmean(placed[:, counts > 0], axis=0), rtol=1e-12)
-    never = SkippingAnnotator(ExpertAnnotator(1.0, 0.5), 1.0)
-    assert len(ExpertPanel((never, never)).annotate(points, truth, seed=0)) == 0
-
-
-def test_skips() -> None:
-    """A tenth is skipped with its reason; the others get the very answers they would get anyway."""
-    points = locations(2, 8000)
-    plain = EllipseAnnotator().answers(points, truth, seed=13)
-    answers = SkippingAnnotator(EllipseAnnotator(), 0.1, reason="torn_or_missing").answers(points, truth, seed=13)
-    assert len(answers.skipped) / 8000 == pytest.approx(0.1, abs=0.012)
-    assert set(answers.skipped.values()) == {"torn_or_missing"}
-    assert sorted([*answers.skipped, *answers.rows.tolist()]) == list(range(8000))
-    np.testing.assert_array_equal(answers.annotations.moving_points, plain.annotations.moving_points[answers.rows])
-    np.testing.assert_array_equal(answers.annotations.fixed_points, points[answers.rows])
-    assert len(SkippingAnnotator(EllipseAnnotator(), 0.0).annotate(points[:200], truth, seed=0)) == 200
-    assert len(SkippingAnnotator(EllipseAnnotator(), 1.0).annotate(points[:200], truth, seed=0)) == 0
-
-
-def test_gross_errors() -> None:
-    """A twentieth is 80 px off while the stated ellipse stays as small; the others are as they would be anyway."""
-    points = locations(2, 10_000)
-    plain = IsotropicAnnotator(3.0).answers(points, truth, seed=14)
-    answers = GrossErrorAnnotator(IsotropicAnnotator(3.0), 0.05, distance=80.0).answers(points, truth, seed=14)
-    assert answers.gross.mean() == pytest.approx(0.05, abs=0.008)
-    assert not plain.gross.any()
-    moved = answers.annotations.moving_points - plain.annotations.moving_points
-    np.testing.assert_allclose(np.linalg.norm(moved[answers.gross], axis=1), 80.0, rtol=1e-9)
-    np.testing.assert_array_equal(moved[~answers.gross], 0)
-    np.testing.assert_array_equal(answers.annotations.covariances, plain.annotations.covariances)
-    # All directions alike: the mean of n unit vectors has a length of about n^-1/2.
-    assert np.linalg.norm((moved[answers.gross] / 80).mean(axis=0)) < 0.1
-    # The statement no longer covers: 1 % outside by design and 5 % gross.
-    assert covered(answers.annotations, 0.01) == pytest.approx(0.9405, abs=0.008)
-
-
-def test_skips_and_gross_errors_together() -> None:
-    """The wrappers go into one another in either order; a skipped location is never a gross error."""
-    points = locations(2, 8000)
-    inner = IsotropicAnnotator(3.0)
-    for both in (
-        SkippingAnnotator(GrossErrorAnnotator(inner, 0.2, 50.0), 0.3, "ambiguous"),
-        GrossErrorAnnotator(SkippingAnnotator(inner, 0.3, "ambiguous"), 0.2, 50.0),
-    ):
-        answers = both.answers(points, truth, seed=15)
-        assert len(answers.skipped) / 8000 == pytest.approx(0.3, abs=0.02)
-        assert answers.gross.mean() == pytest.approx(0.2, abs=0.02)
-        assert (np.linalg.norm(errors(answers.annotations), axis=1) > 25).tolist() == answers.gross.tolist()
-
-
 ANNOTATORS: list[Annotator | ExpertPanel] = [
     IsotropicAnnotator(2.0),
     EllipseAnnotator(),
     ExpertAnnotator(1.0, 2.0),
-    SkippingAnnotator(EllipseAnnotator(), 0.3),
-    GrossErrorAnnotator(EllipseAnnotator(), 0.3, 50.0),
     ExpertPanel.alike(3, 1.0, 1.0),
 ]
 
@@ -339,9 +275,6 @@ def test_known_map_is_recovered() -> None:
         (lambda: EllipseAnnotator(pixel_size=np.nan), "pixel_size"),
         (lambda: ExpertAnnotator(0.0, 1.0), "error_mean"),
         (lambda: ExpertAnnotator(1.0, -1.0), "error_sd"),
-        (lambda: SkippingAnnotator(EllipseAnnotator(), 1.1), "probability"),
-        (lambda: SkippingAnnotator(EllipseAnnotator(), 0.1, "tired"), "tired"),
-        (lambda: GrossErrorAnnotator(EllipseAnnotator(), 0.1, 0.0), "distance"),
         (lambda: ExpertPanel.alike(1, 1.0, 1.0), "two or more"),
         (lambda: EllipseAnnotator().annotate(np.zeros((1, 2)), truth, seed=-3), "seed"),
         (lambda: EllipseAnnotator().annotate(np.zeros((1, 2)), "truth", seed=0), "true_map"),

@@ -27,6 +27,7 @@ from PIL import Image
 import tutorial_tools
 import warpgauge as wg
 from tutorial_tools import PAGES, Page
+from warpgauge.io.transforms.base import Transform
 from web.page_tools import Sheet, launched
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -174,7 +175,7 @@ def organiser(browser: Any, folder: Path) -> None:
     report(browser, "study.html", "study", 900)
 
 
-def _stained(folder: Path) -> wg.simulate.SimulatedDeformation:
+def _stained(folder: Path) -> Transform:
     """Write two stains of the section, one of them deformed, as colour pictures; return the true transformation."""
     from skimage.color import hed2rgb, rgb2hed
     from skimage.data import immunohistochemistry
@@ -191,7 +192,7 @@ def _stained(folder: Path) -> wg.simulate.SimulatedDeformation:
     return truth
 
 
-def _tissue(sheet: Sheet, truth: wg.simulate.SimulatedDeformation) -> None:
+def _tissue(sheet: Sheet, truth: Transform) -> None:
     """Draw an ellipse at the open question; then show the map of the uncertainty, and the list."""
     sheet.page.keyboard.press("0")
     sheet.settle()

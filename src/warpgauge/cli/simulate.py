@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -11,10 +11,6 @@ import numpy as np
 from warpgauge.cli.arguments import EXISTING, NEW, project_argument, rater_option, seed_option
 from warpgauge.cli.output import json_option, print_facts, print_json, progress
 from warpgauge.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from warpgauge.geometry import Grid
-    from warpgauge.simulate import SimulatedDeformation, SlidingDeformation
 
 
 @click.group()
@@ -25,24 +21,17 @@ def simulate() -> None:
 @simulate.command(
     epilog="""\b
 Examples:
-  warpgauge simulate deform he.png deformed.tif --amplitude 12 --spacing 96 --truth truth.nrrd
-  warpgauge simulate deform ct.nii.gz moved.nii.gz --amplitude 8 --spacing 60 --sliding lungs.nii.gz"""
+  warpgauge simulate deform he.png deformed.tif --amplitude 12 --spacing 96 --truth truth.nrrd"""
 )
 @click.argument("image", type=EXISTING)
 @click.argument("out", type=NEW)
 @click.option("--amplitude", type=float, required=True, help="SD of the velocity at the control points, world units.")
 @click.option("--spacing", type=float, required=True, help="Distance of the control points, world units.")
 @seed_option
-@click.option(
-    "--sliding",
-    type=EXISTING,
-    help="Label image of the image's size: its parts slide past each other, along their boundaries.",
-)
-@click.option("--tear", is_flag=True, help="With --sliding: parts may leave their boundaries, so that gaps open.")
 @click.option("--truth", type=NEW, help="Write the true displacements (fixed to moving) here: .nii.gz, .nrrd or .mha.")
 @json_option
 def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
-    """Deform IMAGE by a random deformation: smooth, or with parts that slide or tear apart.
+    """Deform IMAGE by a smooth random deformation.
 
     Writes the deformed image to OUT (.nrrd, .nii.gz or .tif) in the image's frame. Only .tif can store that an image
     is in pixels; for other formats a note says which unit readers will assume.
@@ -51,11 +40,11 @@ def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
     from warpgauge.io.images import read_image
     from warpgauge.io.transforms import write_transform
     from warpgauge.maps import write_map
-    from warpgauge.simulate import warp_image
+    from warpgauge.simulate import random_deformation, warp_image
 
     source = read_image(image)
     gray, rule = to_gray(source.read(), source.grid.d)
-    truth = _truth(source.grid, **options)
+    truth = random_deformation(source.grid, options["amplitude"], options["spacing"], options["seed"])
     write_map(warp_image(gray.astype(np.float32), source.grid, truth, fill=float(np.median(gray))), source.grid, out)
     if options["truth"] is not None:
         write_transform(truth, options["truth"], grid=source.grid)
@@ -73,26 +62,8 @@ def deform(image: Path, out: Path, as_json: bool, **options: Any) -> None:
         "grey": rule,
         "mean displacement": float(np.nanmean(lengths)),
         "largest displacement": float(np.nanmax(lengths)),
-        "folding": float(truth.folding_fraction),
     }
     print_json(facts) if as_json else print_facts(facts)
-
-
-def _truth(
-    grid: Grid, amplitude: float, spacing: float, seed: int, sliding: Path | None, tear: bool, **_: Any
-) -> SimulatedDeformation | SlidingDeformation:
-    """Draw the deformation that the options ask for."""
-    from warpgauge.candidates import LabelRegions
-    from warpgauge.project.points import read_on_grid
-    from warpgauge.simulate import random_deformation, random_sliding
-
-    if sliding is not None:
-        labels = read_on_grid(sliding, grid, "label image")
-        regions = LabelRegions.of(labels, grid, f"The label image {sliding.name!r}")
-        return random_sliding(regions, amplitude, spacing, seed, tear=tear)
-    if tear:
-        raise InvalidInputError("--tear needs --sliding LABELS: the parts that are torn apart.")
-    return random_deformation(grid, amplitude, spacing, seed)
 
 
 @simulate.command(

@@ -15,8 +15,9 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.files import require
+from warpgauge.io.transforms.field import DisplacementField
 from warpgauge.maps import write_map
-from warpgauge.simulate import SimulatedDeformation, random_deformation, warp_image
+from warpgauge.simulate import random_deformation, warp_image
 
 # Share of the other stain that each modality still shows, as a counterstain does in real sections.
 COUNTERSTAIN = 0.4
@@ -32,7 +33,7 @@ class DemoPair:
     fixed, moving : Path
     grid : Grid
         Of both images.
-    truth : SimulatedDeformation
+    truth : DisplacementField
         Maps fixed to moving points.
     mask : Path or None
         Where it matters, on the grid.
@@ -43,7 +44,7 @@ class DemoPair:
     fixed: Path
     moving: Path
     grid: Grid
-    truth: SimulatedDeformation
+    truth: DisplacementField
     mask: Path | None
     about: str
 

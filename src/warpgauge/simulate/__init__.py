@@ -8,13 +8,10 @@ from warpgauge.simulate.annotators import (
     EllipseAnnotator,
     ExpertAnnotator,
     ExpertPanel,
-    GrossErrorAnnotator,
     IsotropicAnnotator,
-    SkippingAnnotator,
 )
 from warpgauge.simulate.answers import SKIP_REASONS, Annotator, Answer, SimulatedAnswers
-from warpgauge.simulate.deformation import InverseDeformation, SimulatedDeformation, random_deformation
-from warpgauge.simulate.sliding import SlidingDeformation, random_sliding
+from warpgauge.simulate.deformation import deformation_of, random_deformation
 from warpgauge.simulate.velocity import VelocityField, random_velocity
 from warpgauge.simulate.warped_images import warp_image
 
@@ -27,16 +24,11 @@ __all__ = [
     "EllipseAnnotator",
     "ExpertAnnotator",
     "ExpertPanel",
-    "GrossErrorAnnotator",
-    "InverseDeformation",
     "IsotropicAnnotator",
     "SimulatedAnswers",
-    "SimulatedDeformation",
-    "SkippingAnnotator",
-    "SlidingDeformation",
     "VelocityField",
+    "deformation_of",
     "random_deformation",
-    "random_sliding",
     "random_velocity",
     "warp_image",
 ]

@@ -12,7 +12,7 @@ from warpgauge.core.annotations import Annotations, confidence_radius
 from warpgauge.core.arrays import Floats
 from warpgauge.core.rater_fusion import fuse_raters
 from warpgauge.errors import InvalidInputError
-from warpgauge.simulate.answers import Annotator, Answer, checked_reason, positive, true_matches
+from warpgauge.simulate.answers import Annotator, Answer, positive, true_matches
 from warpgauge.simulate.velocity import checked_rng
 
 # Of the logarithm of the eigenvalues of Sigma, in px^2: the paper's user of the CIMA set.
@@ -142,78 +142,6 @@ def random_axes(d: int, rng: np.random.Generator) -> Floats:
     q, r = np.linalg.qr(rng.standard_normal((d, d)))
     # The factorisation fixes the signs in its own way; those of r's diagonal make q uniform (Haar).
     return np.asarray(q * np.sign(np.diag(r)))
-
-
-def _probability(value: float) -> None:
-    if not 0 <= value <= 1:
-        raise InvalidInputError(f"probability must lie between 0 and 1, got {value!r}.")
-
-
-@dataclass(frozen=True)
-class SkippingAnnotator(Annotator):
-    """Answers as another annotator does, but skips with a probability, independently at each location.
-
-    The other's answer is drawn first and then dropped, so that with the same seed the locations that are not skipped
-    get the very answers that the other alone would give.
-
-    Parameters
-    ----------
-    annotator : Annotator
-        Who answers.
-    probability : float
-        Of a skip.
-    reason : str
-        One of `SKIP_REASONS`.
-    """
-
-    annotator: Annotator
-    probability: float
-    reason: str = "not_visible"
-
-    def __post_init__(self) -> None:
-        _probability(self.probability)
-        checked_reason(self.reason)
-
-    def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
-        """Answer one location, see `Annotator.answer`."""
-        given = self.annotator.answer(point, truth, rng)
-        skips = rng.random() < self.probability
-        return Answer.skip(self.reason) if skips else given
-
-
-@dataclass(frozen=True)
-class GrossErrorAnnotator(Annotator):
-    """Answers as another annotator does, but puts some placements far off without knowing it.
-
-    A gross error moves the other's placement by ``distance`` in a uniformly random direction; the stated covariance
-    stays what it was. The other locations get the very answers that the other alone would give.
-
-    Parameters
-    ----------
-    annotator : Annotator
-        Who answers.
-    probability : float
-        Of a gross error, independently at each location that is not skipped.
-    distance : float
-        Length of the error, world units.
-    """
-
-    annotator: Annotator
-    probability: float
-    distance: float
-
-    def __post_init__(self) -> None:
-        _probability(self.probability)
-        positive(self.distance, "distance")
-
-    def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
-        """Answer one location, see `Annotator.answer`."""
-        given = self.annotator.answer(point, truth, rng)
-        errs = rng.random() < self.probability
-        offset = self.distance * random_direction(len(truth), rng)
-        if given.placement is None or not errs:
-            return given
-        return Answer(given.placement + offset, given.covariance, gross=True)
 
 
 @dataclass(frozen=True)

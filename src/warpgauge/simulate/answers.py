@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Bools, Floats, Ints, as_points
+from warpgauge.core.arrays import Floats, Ints, as_points
 from warpgauge.errors import InvalidInputError
 from warpgauge.simulate.velocity import checked_rng
 
@@ -30,14 +30,11 @@ class Answer:
         The stated uncertainty.
     reason : str, or None
         Why it was skipped, one of `SKIP_REASONS`.
-    gross : bool
-        Whether the placement is a gross error, which an annotator does not know.
     """
 
     placement: Floats | None
     covariance: Floats | None
     reason: str | None = None
-    gross: bool = False
 
     @classmethod
     def skip(cls, reason: str) -> Answer:
@@ -55,15 +52,12 @@ class SimulatedAnswers:
         The placements, without the skipped locations.
     rows : (L,) array
         Which location each annotation belongs to.
-    gross : (L,) array of bool
-        Which annotations are gross errors.
     skipped : dict
         Reason of each skipped location, by row.
     """
 
     annotations: Annotations
     rows: Ints
-    gross: Bools
     skipped: dict[int, str]
 
 
@@ -117,8 +111,7 @@ def true_matches(fixed_points: ArrayLike, true_map: Any) -> tuple[Floats, Floats
     mapped: Callable[[Floats], ArrayLike] = getattr(true_map, "map", true_map)
     if not callable(mapped):
         raise InvalidInputError(
-            f"true_map must have a map method or be callable, got {type(true_map).__name__}; "
-            "a SimulatedDeformation is one."
+            f"true_map must have a map method or be callable, got {type(true_map).__name__}; a transform is one."
         )
     truth = np.asarray(mapped(points.copy()), dtype=np.float64)
     if truth.shape != points.shape:
@@ -148,6 +141,5 @@ def _collected(points: Floats, given: list[Answer]) -> SimulatedAnswers:
         np.array([answer.placement for answer in placed]).reshape(-1, d),
         np.array([answer.covariance for answer in placed]).reshape(-1, d, d),
     )
-    gross = np.array([answer.gross for answer in placed], dtype=np.bool_)
     skipped = {row: str(answer.reason) for row, answer in enumerate(given) if answer.placement is None}
-    return SimulatedAnswers(annotations, rows, gross, skipped)
+    return SimulatedAnswers(annotations, rows, skipped)

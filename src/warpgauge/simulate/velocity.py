@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,19 +14,6 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 
 _BLOCK = 2**18
-
-
-class Velocity(Protocol):
-    """A stationary velocity over an image, as a flow needs it."""
-
-    @property
-    def grid(self) -> Grid:
-        """The fixed image's grid."""
-        ...
-
-    def index_velocity(self) -> Floats:
-        """Velocity at all pixel centres in index units, an (n, d) array in array order with columns x, y[, z]."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +102,6 @@ def random_velocity(
     mask: ArrayLike | None = None,
     *,
     taper: float | None = None,
-    taper_side: Literal["outside", "inside"] = "outside",
 ) -> VelocityField:
     """Draw a velocity field from a random control grid.
 
@@ -136,10 +121,8 @@ def random_velocity(
     seed : int
         The same seed gives the same field.
     mask : array of ``grid.shape``, optional
-        Where the image may move, nonzero. With ``taper_side="outside"`` the velocity is full in the mask and falls
-        linearly to zero over the distance ``taper`` beyond it; with ``"inside"`` it is zero outside and rises linearly
-        from the border of the mask to full at the depth ``taper``, so that the mask is mapped onto itself.
-        Distances are Euclidean, in world units, between pixel centres.
+        Where the image may move, nonzero. The velocity is full in the mask and falls linearly to zero over the
+        distance ``taper`` beyond it: Euclidean, in world units, between pixel centres.
     taper : float, optional
         Width of the fall, in world units; the (smallest) control spacing by default.
 
@@ -156,7 +139,7 @@ def random_velocity(
         raise InvalidInputError(f"amplitude must be a standard deviation of 0 or more, got {amplitude!r}.")
     control_grid = _control_grid(grid, steps)
     draws = checked_rng(seed).standard_normal((d, *control_grid.shape))
-    weight = None if mask is None else _taper(grid, mask, float(steps.min()) if taper is None else taper, taper_side)
+    weight = None if mask is None else _taper(grid, mask, float(steps.min()) if taper is None else taper)
     return VelocityField(grid, control_grid, amplitude * draws, weight)
 
 
@@ -181,7 +164,7 @@ def _control_grid(grid: Grid, steps: Floats) -> Grid:
     return Grid(tuple(size.tolist()), steps, grid.index_to_world(first), grid.direction, grid.units)
 
 
-def _taper(grid: Grid, mask: ArrayLike, width: float, side: str) -> Floats:
+def _taper(grid: Grid, mask: ArrayLike, width: float) -> Floats:
     inside = np.asarray(mask) != 0
     if inside.shape != grid.shape:
         raise InvalidInputError(f"The mask must have the grid's shape {grid.shape}, got {inside.shape}.")
@@ -190,12 +173,6 @@ def _taper(grid: Grid, mask: ArrayLike, width: float, side: str) -> Floats:
     if not (np.isfinite(width) and width > 0):
         raise InvalidInputError(f"taper must be a positive width in world units, got {width!r}.")
     spacing = array_order(grid.spacing)
-    if side == "outside":
-        if inside.all():
-            return np.ones(grid.shape)
-        return np.asarray(np.clip(1 - distance_transform_edt(~inside, sampling=spacing) / width, 0, 1))
-    if side != "inside":
-        raise InvalidInputError(f'taper_side must be "outside" or "inside", got {side!r}.')
     if inside.all():
-        raise InvalidInputError('The mask has no border for taper_side="inside" to start from; leave the mask away.')
-    return np.asarray(np.clip(distance_transform_edt(inside, sampling=spacing) / width, 0, 1))
+        return np.ones(grid.shape)
+    return np.asarray(np.clip(1 - distance_transform_edt(~inside, sampling=spacing) / width, 0, 1))

@@ -11,8 +11,8 @@ from scipy.ndimage import map_coordinates, spline_filter
 from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
-from warpgauge.simulate.deformation import BORDER, SimulatedDeformation
-from warpgauge.simulate.sliding import SlidingDeformation
+from warpgauge.io.transforms.base import Transform
+from warpgauge.io.transforms.field import BORDER
 
 _BLOCK = 2**18
 
@@ -20,7 +20,7 @@ _BLOCK = 2**18
 def warp_image(
     array: ArrayLike,
     grid: Grid,
-    deformation: SimulatedDeformation | SlidingDeformation,
+    deformation: Transform,
     *,
     moving_grid: Grid | None = None,
     order: int = 1,
@@ -28,7 +28,7 @@ def warp_image(
 ) -> NDArray[Any]:
     """Deform an image, so that what is seen at ``x`` in the fixed image is seen at ``phi(x)`` in the result.
 
-    ``moving(y) = array(inverse_map(y))``: each element of the result is sampled from the given image, which is aligned
+    ``moving(y) = array(phi^-1(y))``: each element of the result is sampled from the given image, which is aligned
     with the fixed one (another stain or modality of it, or itself).
 
     Parameters
@@ -37,7 +37,7 @@ def warp_image(
         The image, on ``grid``.
     grid : Grid
         Of ``array``; need not be that of the deformation.
-    deformation : SimulatedDeformation or SlidingDeformation
+    deformation : Transform
         Maps fixed to moving points.
     moving_grid : Grid, optional
         Of the result; ``grid`` by default.
@@ -59,19 +59,18 @@ def warp_image(
         raise InvalidInputError(f"The fill value {fill!r} cannot be stored in an image of type {kind}; choose another.")
     channels = image.reshape(*grid.shape, -1)
     out = np.full((target.count, channels.shape[-1]), fill, dtype=kind)
+    inverse = deformation.inverse()
     sources = [_source(channels[..., c], order) for c in range(channels.shape[-1])]
     for rows, points in target.blocks(_BLOCK):
-        coordinates, inside = _origins(points, grid, deformation)
+        coordinates, inside = _origins(points, grid, inverse)
         for c, source in enumerate(sources):
             out[rows, c][inside] = _sampled(source, coordinates, order, kind)
     return out.reshape(*target.shape, *image.shape[grid.d :])
 
 
-def _origins(
-    points: Floats, grid: Grid, deformation: SimulatedDeformation | SlidingDeformation
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _origins(points: Floats, grid: Grid, inverse: Transform) -> tuple[Floats, NDArray[np.bool_]]:
     """Array coordinates in the source image of those moving points that have any, and which they are."""
-    fixed = deformation.inverse_map(points)
+    fixed = inverse.map(points)
     index = grid.world_to_index(fixed)
     top = np.asarray(grid.size) - 1
     with np.errstate(invalid="ignore"):
@@ -101,9 +100,7 @@ def _source(channel: NDArray[Any], order: int) -> NDArray[Any]:
     return np.asarray(spline_filter(channel, order=3, output=np.float64, mode="mirror"))
 
 
-def _check(
-    image: NDArray[Any], grid: Grid, target: Grid, deformation: SimulatedDeformation | SlidingDeformation, order: int
-) -> None:
+def _check(image: NDArray[Any], grid: Grid, target: Grid, deformation: Transform, order: int) -> None:
     if image.shape[: grid.d] != grid.shape or image.ndim > grid.d + 1:
         raise InvalidInputError(
             f"The image must have the shape {grid.shape} of its grid, and at most one axis of channels more, "
