@@ -14,7 +14,7 @@ NAMES = {
     "annotate", "as_transform", "calibration", "certify_project", "compare", "covariance_from_ellipse",
     "default_posterior",
     "displacement_norm", "ellipse_from_covariance", "entropy_map", "error_map", "error_score", "evaluate",
-    "evaluate_project", "exact_interval", "fit_kernel", "fuse_raters", "gate_project", "judge", "leave_one_out_loss",
+    "evaluate_project", "fit_kernel", "fuse_raters", "gate_project", "judge", "leave_one_out_loss",
     "leave_one_out_residuals", "mean_map", "plot_map", "read_image", "read_landmarks", "read_transform",
 }  # fmt: skip
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from warpgauge.core.process import TransformationPrior
     from warpgauge.core.rater_fusion import fuse_raters
     from warpgauge.core.suggestion import Suggester
-    from warpgauge.core.tickets import exact_interval
     from warpgauge.evaluation import certify_project, evaluate, evaluate_project, gate_project, judge
     from warpgauge.geometry import Grid
     from warpgauge.io.images import read_image
@@ -44,7 +43,6 @@ _HOMES = {
     "warpgauge.core.process": "TransformationPrior",
     "warpgauge.core.error_scores": "displacement_norm error_score",
     "warpgauge.core.suggestion": "Suggester",
-    "warpgauge.core.tickets": "exact_interval",
     "warpgauge.evaluation": "certify_project evaluate evaluate_project gate_project judge",
     "warpgauge.geometry": "Grid",
     "warpgauge.io.images": "read_image",
@@ -87,7 +85,6 @@ __all__ = [
     "error_score",
     "evaluate",
     "evaluate_project",
-    "exact_interval",
     "fit_kernel",
     "fuse_raters",
     "gate_project",

@@ -131,51 +131,6 @@ def answers_left(given: Floats, alpha: float) -> float:
     return float((np.log(1 / alpha) - log_wealth(given)[-1]) / growth) if growth > 0 else np.inf
 
 
-def exact_interval(values: ArrayLike, bound: float, level: float = 0.95) -> tuple[float, float]:
-    """Interval of the mean of bounded values; it holds at every number of values at once, whatever their shape.
-
-    Parameters
-    ----------
-    values : (n,) array
-        In the order in which they came. The mean of each, given the earlier ones, is the mean in question, as for
-        independent draws.
-    bound : float
-        All values lie within [-bound, bound].
-    level : float
-        Probability with which the intervals after 0, 1, ..., n values all hold.
-
-    Returns
-    -------
-    low, high : float
-        ``-bound`` and ``bound`` without values.
-    """
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 1 or not np.isfinite(given).all():
-        raise InvalidInputError("exact_interval needs a one-dimensional array of finite values.")
-    if not (np.isfinite(bound) and bound > 0):
-        raise InvalidInputError(f"The bound of the values must be a positive number, got {bound!r}.")
-    _check_level(level)
-    if len(given) and np.abs(given).max() > bound:
-        row = int(np.abs(given).argmax())
-        raise InvalidInputError(
-            f"Value {row} is {given[row]:g}, outside [-{bound:g}, {bound:g}]: an exact interval needs a bound that no "
-            "value can exceed."
-        )
-    share = (1 - level) / 2
-    return bound * _low(given / bound, share), -bound * _low(-given / bound, share)
-
-
-def _low(values: Floats, alpha: float) -> float:
-    """Largest mean that values within [-1, 1] exclude from below, at any time so far; -1 where none is excluded."""
-    if not len(values):
-        return -1.0
-
-    def excluded(gap: float) -> bool:  # the claim: the mean is larger than gap - 1
-        return bool(log_wealth((1 + values) / gap).max() >= np.log(1 / alpha))
-
-    return _last_true(excluded, 2.0) - 1
-
-
 def upper_mean(
     values: ArrayLike,
     most: float,
