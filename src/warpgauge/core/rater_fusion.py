@@ -24,7 +24,7 @@ class FusedPlacements:
     points : (L, d) array
         Mean placement of each location.
     covariances : (L, d, d) array
-        Covariance of one placement there (or of the mean placement, when that was asked for).
+        Covariance of one placement there.
     counts : (L,) array
         Raters who stood behind each location.
     pooled_covariance : (d, d) array
@@ -145,8 +145,6 @@ def fuse_raters(
     method: Literal["pooled", "sample"] = "pooled",
     *,
     floor: float | None = None,
-    prior_strength: float | None = None,
-    covariance_of: Literal["placement", "mean"] = "placement",
 ) -> FusedPlacements:
     """Fuse the placements of any number of raters into one mean and covariance for each location.
 
@@ -160,10 +158,6 @@ def fuse_raters(
         the covariance pooled over all locations and is never singular.
     floor : float, optional
         Smallest standard deviation, in world units, that any direction of any covariance may have.
-    prior_strength : float, optional
-        Weight of the pooled covariance against each location's own, in placements; d + 2 by default.
-    covariance_of : {"placement", "mean"}
-        The paper uses the scatter of one placement; ``"mean"`` divides by the number of raters.
 
     Returns
     -------
@@ -171,8 +165,6 @@ def fuse_raters(
     """
     if method not in ("pooled", "sample"):
         raise InvalidInputError(f'fuse_raters method must be "pooled" or "sample", got {method!r}.')
-    if covariance_of not in ("placement", "mean"):
-        raise InvalidInputError(f'fuse_raters covariance_of must be "placement" or "mean", got {covariance_of!r}.')
     placements, names = _stack(points_by_rater)
     d = placements.shape[2]
     present = (~np.isnan(placements[:, :, 0])).astype(np.float64)
@@ -185,12 +177,8 @@ def fuse_raters(
     if method == "sample":
         covariances = _sample_covariances(scatter, counts, floor)
     else:
-        strength = d + 2.0 if prior_strength is None else float(prior_strength)
-        if not strength > 0:
-            raise InvalidInputError(f"fuse_raters prior_strength must be positive, got {prior_strength!r}.")
+        strength = d + 2.0  # of the pooled covariance against each location's own, in placements
         covariances = _with_floor((scatter + strength * pooled) / (freedom + strength)[:, None, None], floor)
-    if covariance_of == "mean":
-        covariances = covariances / counts[:, None, None]
     return FusedPlacements(points, covariances, counts, pooled, names, method, placements)
 
 

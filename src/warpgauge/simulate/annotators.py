@@ -159,14 +159,11 @@ class ExpertPanel:
         so that it needs a ``floor``.
     floor : float, optional
         Smallest standard deviation in any direction, world units.
-    covariance_of : {"placement", "mean"}
-        As for ``fuse_raters``.
     """
 
     experts: tuple[Annotator, ...]
     method: Literal["pooled", "sample"] = "pooled"
     floor: float | None = None
-    covariance_of: Literal["placement", "mean"] = "placement"
 
     def __post_init__(self) -> None:
         if len(self.experts) < 2 or not all(isinstance(expert, Annotator) for expert in self.experts):
@@ -195,5 +192,5 @@ class ExpertPanel:
         kept = np.isfinite(placed[:, :, 0]).any(axis=0)
         if not kept.any():
             return Annotations.empty(points.shape[1])
-        fused = fuse_raters(placed[:, kept], method=self.method, floor=self.floor, covariance_of=self.covariance_of)
+        fused = fuse_raters(placed[:, kept], method=self.method, floor=self.floor)
         return Annotations(points[kept], fused.points, fused.covariances)
