@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from scipy import ndimage
 import warpgauge as wg
 from command_tools import ask
 from warpgauge.candidates import find_candidates, foreground_from_mask, targets_from_labels, targets_from_mask
-from warpgauge.compute import ProcessPool
 from warpgauge.io.images import SlicedImage
 from warpgauge.maps import write_map
 from warpgauge.project import points as project_points
@@ -38,23 +36,12 @@ def sliced(file: Path) -> SlicedImage:
     return SlicedImage(wg.read_image(file))
 
 
-@pytest.mark.parametrize("kind", ["pool", "dask"])
-def test_workers_find_the_points_that_one_process_finds(
-    folder: Path, kind: str, request: pytest.FixtureRequest
-) -> None:
-    """Blocks with overlap, made by two workers that open the files themselves, against the whole arrays in memory."""
+def test_blocks_have_the_points_of_the_whole_image(folder: Path) -> None:
+    """Blocks with overlap, read from the files, against the whole arrays in memory."""
     image, mask = (wg.read_image(folder / name).read() for name in ("fixed.zarr", "mask.zarr"))
     whole = find_candidates(image, GRID, mask=mask, count=150)
-
-    def parts(executor: Any) -> Any:
-        files = sliced(folder / "fixed.zarr"), sliced(folder / "mask.zarr")
-        return find_candidates(files[0], GRID, mask=files[1], count=150, memory=12 * 2**20, executor=executor)
-
-    if kind == "dask":
-        found = parts(request.getfixturevalue("dask_cluster"))
-    else:
-        with ProcessPool(2) as pool:
-            found = parts(pool)
+    files = sliced(folder / "fixed.zarr"), sliced(folder / "mask.zarr")
+    found = find_candidates(files[0], GRID, mask=files[1], count=150, memory=12 * 2**20)
     np.testing.assert_array_equal(found.points_world, whole.points_world)
     np.testing.assert_array_equal(found.strengths, whole.strengths)
     assert found.method == whole.method
@@ -81,7 +68,7 @@ def test_a_project_with_a_mask_too_large_to_load(folder: Path, tmp_path: Path, m
                folder / "mask.zarr", "--candidates", 40, "--targets", 100)  # fmt: skip
     ask("new", tmp_path / "whole", *options)
     monkeypatch.setattr(project_points, "_LARGEST_ARRAY", 1000)
-    ask("new", tmp_path / "parts", *options, "--jobs", 2)
+    ask("new", tmp_path / "parts", *options)
     with wg.Project.open(tmp_path / "whole") as one, wg.Project.open(tmp_path / "parts") as other:
         np.testing.assert_array_equal(one.candidates, other.candidates)
         np.testing.assert_array_equal(one.targets, other.targets)

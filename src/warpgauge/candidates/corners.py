@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from warpgauge.candidates.foreground import Foreground, ForegroundMask
 from warpgauge.candidates.peaks import Peaks, Pool, joined, local_maxima, no_peaks, thin, vertex_offsets
 from warpgauge.candidates.structure import TRUNCATE, count_nonzero, gray_rule, harris_strength, sensitivity, to_gray
-from warpgauge.compute import Executor, InProcess
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid, array_order
 
@@ -61,7 +60,6 @@ def find_candidates(
     progress: Progress | None = None,
     memory: int = 512 * 2**20,
     pool: int = 1_000_000,
-    executor: Executor | None = None,
 ) -> Candidates:
     """Find corners: points that a person can find again in another image.
 
@@ -94,9 +92,6 @@ def find_candidates(
         result as at once.
     pool : int
         How many local maxima, the strongest, are kept for the choice.
-    executor : Executor, optional
-        Where the blocks are worked through; this process by default. Image and mask are sent to the workers: give what
-        opens its file there, such as `warpgauge.io.images.SlicedImage`, rather than a large array.
 
     Returns
     -------
@@ -113,17 +108,11 @@ def find_candidates(
     halo = search.halo
     core = core_shape(grid.shape, halo, memory // (8 * (4 + grid.d + grid.d * (grid.d + 1) // 2)))
     total, kept = count_blocks(grid.shape, core), Pool(grid.d, pool)
-    jobs = {str(number): block for number, block in enumerate(blocks(grid.shape, halo, core))}
-    outcomes = (executor or InProcess()).run(_peaks, jobs, search)
-    for done, outcome in enumerate(outcomes, start=1):
-        kept.add(outcome.result())  # in any order: the strongest are the same
+    for done, block in enumerate(blocks(grid.shape, halo, core), start=1):
+        kept.add(search.peaks(block))
         if progress is not None:
             progress(done, total)
     return search.choose(kept)
-
-
-def _peaks(search: _Search, block: Block) -> Peaks:
-    return search.peaks(block)
 
 
 class _Search:

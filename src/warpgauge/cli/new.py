@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpgauge.cli.arguments import EXISTING, FILE, NEW, ImagePath, cluster_options, executor_for
+from warpgauge.cli.arguments import EXISTING, FILE, NEW, ImagePath
 from warpgauge.cli.output import json_option, print_facts, print_json, progress, quoted
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
@@ -156,8 +156,6 @@ Examples:
 )
 @click.option("--spacing", help="Pixel size, if the images do not store it: one number, or one per axis (x,y[,z]).")
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Unit of the spacing.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes that look for candidates.")
-@cluster_options
 @click.option(
     "--copy",
     is_flag=True,
@@ -197,8 +195,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     settings = settings_of(wanted)
     if options["align"]:
         check_alignable(settings)
-    where = executor_for(options)
-    with where as executor, progress("looking for candidates") as show:
+    with progress("looking for candidates") as show:
         made = Project.create(
             project,
             fixed=fixed,
@@ -216,7 +213,6 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
             database=options["database"],
             settings=settings,
             progress=show,
-            executor=executor,
         )
     with made:
         if named is not None:

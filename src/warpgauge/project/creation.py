@@ -13,7 +13,6 @@ import numpy as np
 
 from warpgauge._version import __version__
 from warpgauge.candidates import LabelRegions
-from warpgauge.compute import Executor
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
@@ -46,7 +45,6 @@ def create_project(
     settings: Settings,
     progress: Progress | None,
     database: str | None,
-    executor: Executor | None,
 ) -> None:
     """Make a project in a folder that does not exist yet or is empty.
 
@@ -71,7 +69,7 @@ def create_project(
         images["missing"] = read_image(missing)
     mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
     foregrounds = make_foregrounds(foreground, images)
-    found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress, executor)
+    found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress)
     aims = make_targets(targets, images["fixed"].grid, mask, found.points_world, foregrounds.get("fixed"))
     if missing is not None:
         grid = images["fixed"].grid

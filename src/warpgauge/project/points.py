@@ -20,7 +20,6 @@ from warpgauge.candidates import (
     targets_from_mask,
 )
 from warpgauge.candidates.structure import count_nonzero
-from warpgauge.compute import Executor
 from warpgauge.core.arrays import as_points
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
@@ -63,7 +62,6 @@ def make_candidates(
     mask: Any,
     foreground: Foreground | None = None,
     progress: Progress | None = None,
-    executor: Executor | None = None,
 ) -> PointSet:
     """Make the candidates of a project.
 
@@ -79,7 +77,7 @@ def make_candidates(
         Of the fixed image.
     foreground : Foreground, optional
         Of the fixed image; corners lie in it where there is no mask.
-    progress, executor : optional
+    progress : optional
         As `find_candidates` takes them.
     """
     if spec is None or _is_count(spec):
@@ -88,7 +86,7 @@ def make_candidates(
         options = {key: value for key, value in spec.items() if key != "kind"}
         if mask is None and foreground is not None and not foreground.whole:
             options = {"foreground": foreground, **options}
-        options = {"progress": progress, "executor": executor, **options}
+        options = {"progress": progress, **options}
         level = _search_level(image) if mask is None and not {"sigma", "border"} & options.keys() else 0
         grid = image.level_grid(level)
         found = _called(find_candidates, SlicedImage(image, level), grid, mask=mask, **options)

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from warpgauge.candidates import DrawnRegions
 from warpgauge.candidates.outlines import inside
-from warpgauge.compute import Executor
 from warpgauge.core.arrays import Bools
 from warpgauge.core.kernels import Regions
 from warpgauge.display import html_facts
@@ -118,7 +117,6 @@ class Project(ProjectFolder):
         copy: bool = False,
         settings: Settings | Mapping[str, Any] | None = None,
         progress: Progress | None = None,
-        executor: Executor | None = None,
         database: str | None = None,
     ) -> Project:
         """Make a project and open it.
@@ -152,8 +150,6 @@ class Project(ProjectFolder):
         settings : Settings or mapping, optional
         progress : callable, optional
             Called with the number of blocks done and of all blocks while candidates are sought.
-        executor : Executor, optional
-            Where candidates are sought; this process by default.
         database : str, optional
             ``postgresql://user@host/name``: keep the log in this database instead of a file of the folder.
         """
@@ -174,7 +170,6 @@ class Project(ProjectFolder):
             settings_of(settings),
             progress,
             database,
-            executor,
         )
         return cls.open(aim)
 
