@@ -17,7 +17,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.display import cell_progress
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
-from warpgauge.evaluation.comparison import MOST_JOINT_TARGETS, PART, Comparison, Scene
+from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.evidence import COPY
 from warpgauge.evaluation.flags import Flag, excluded, undefined, untested
 from warpgauge.evaluation.known_targets import excluded_targets
@@ -169,7 +169,7 @@ def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
         tolerance=how.tolerance,
         diagonal=how.diagonal,
         candidate_weights=truth.candidate_weights,
-        sampled_targets=min(count, PART) if count > MOST_JOINT_TARGETS else count,
+        sampled_targets=len(comparison.parts(how.seed, 1)[0].targets),
         without_flagged=_without_flagged(truth, comparison, how),
         draws=every.draws,
     )
