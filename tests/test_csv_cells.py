@@ -90,7 +90,6 @@ def test_tables_of_evaluation_report_and_leaderboard(tmp_path: Path) -> None:
     call("evaluate", aim, "--samples", 20, "--landmarks", tmp_path / "errors.csv")
     call("export", aim, tmp_path / "marks.csv")
     call("report", aim, "--samples", 20, "--no-maps")
-    call("export", aim, tmp_path / "bids", "--bids", "sub-01")
     study = make_study(tmp_path, pairs=1)
     study.write_text(
         study.read_text().replace('name = "near"', 'name = "=1+1"').replace("{method}/{pair}", "near/{pair}")
@@ -102,5 +101,3 @@ def test_tables_of_evaluation_report_and_leaderboard(tmp_path: Path) -> None:
     assert len(texts) == 4
     for text in texts:
         assert not [cell for cell in cells(text) if runs(cell)]
-    (table,) = (tmp_path / "bids").rglob("*.tsv")
-    assert not [cell for cell in cells(table.read_text(), "\t") if runs(cell)]

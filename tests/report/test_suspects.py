@@ -1,4 +1,4 @@
-"""Annotations flagged as gross errors, from the command line to the thumbnails of the report."""
+"""Annotations flagged as gross errors, from the command line to the report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-import warpgauge as wg
 from command_tools import ask, call
 from page_parser import Page
 from report_tools import assert_consistent
-from warpgauge.maps import write_map
-from warpgauge.report.suspects import Suspect, thumbnails
 
 pytest.importorskip("matplotlib")
 
@@ -73,8 +70,8 @@ def test_benchmark_names_a_planted_slip_before_its_table(project: Path, tmp_path
     assert printed.index("look at this") < printed.index("mean rank")
 
 
-def test_the_report_shows_a_planted_slip_in_both_images(project: Path) -> None:
-    """It stands before the ranking, with one picture, where its match is expected, and the verdict without it."""
+def test_the_report_shows_a_planted_slip(project: Path) -> None:
+    """It stands before the ranking, with where its match is expected, and the verdict without it."""
     call("report", project)
     path = project / "report" / "report.html"
     page, numbers = Page(path.read_text("utf-8")), json.loads(path.with_suffix(".json").read_text("utf-8"))
@@ -84,9 +81,7 @@ def test_the_report_shows_a_planted_slip_in_both_images(project: Path) -> None:
     assert one["distance"] == pytest.approx(np.linalg.norm(SLIP), abs=1.5)
     titles = [title for _, title in page.headings]
     assert titles.index("Annotations to check") < titles.index("Which method is best?")
-    pictures = [given["alt"] or "" for given in page.of("img") if (given["alt"] or "").startswith("Annotation ")]
-    assert len(pictures) == 1
-    assert pictures[0].startswith("Annotation 6: the fixed image around the point and the moving image around its mark")
+    assert "Annotation 6, at (" in page.text
     other = numbers["evaluation"]["without_flagged"]
     assert f"Without annotation 6: {other['verdict']}" in page.text
     rows = {row[0][1]: row for row in page.tables["without-flagged"][1:]}
@@ -95,50 +90,3 @@ def test_the_report_shows_a_planted_slip_in_both_images(project: Path) -> None:
     listed = [row for row in page.tables["annotation-list"][1:] if row[-1][1] == "far from all good methods"]
     assert [row[0][1] for row in listed] == ["6"]
     assert_consistent(path)
-
-
-def test_the_thumbnails_show_what_lies_at_the_point_and_at_the_mark(project: Path) -> None:
-    """At one scale: the moving image looks like the fixed one around the expected match, not around the mark."""
-    with wg.Project.open(project) as opened:
-        fixed, moving = opened.image("fixed"), opened.image("moving")
-        point = np.array([70.0, 60.0])
-        figure = thumbnails(fixed, moving, Suspect(ROW, "", point, point + SHIFT + SLIP, point + SHIFT))
-    left, right = figure.axes[:2]
-    assert left.get_xlim() == right.get_xlim()
-    assert left.get_ylim() == right.get_ylim()
-    side = left.get_xlim()[1]
-    panels = [np.asarray(place.images[0].get_array(), dtype=float) for place in (left, right)]
-    assert panels[0].shape == panels[1].shape
-    scale = panels[0].shape[0] / side
-
-    def around(panel: np.ndarray, at: np.ndarray) -> np.ndarray:
-        column, row = np.round(at * scale).astype(int)
-        reach = round(7 * scale)
-        return panel[row - reach : row + reach, column - reach : column + reach].ravel()
-
-    drawn = [line.get_xydata()[0] for place in (left, right) for line in place.lines if len(line.get_xydata()) == 1]
-    here, mark, expected = drawn
-    np.testing.assert_allclose(here, side / 2)
-    np.testing.assert_allclose(mark, side / 2)
-    np.testing.assert_allclose(expected - mark, -SLIP)
-    seen = around(panels[0], here)
-    assert np.corrcoef(seen, around(panels[1], expected))[0, 1] > 0.95
-    assert abs(np.corrcoef(seen, around(panels[1], mark))[0, 1]) < 0.6
-
-
-def test_thumbnails_of_volumes_are_cut_where_mark_and_match_differ(tmp_path: Path) -> None:
-    """An offset along x and z is shown in the coronal plane; a patch that leaves the volume is blank there."""
-    grid = wg.Grid((30, 24, 20), [2.0, 2.0, 3.0], units="mm")
-    at = grid.points()
-    ball = np.exp(-np.sum((at - [30.0, 24.0, 30.0]) ** 2, axis=1) / 50).reshape(grid.shape)
-    volume = wg.read_image(write_map(ball, grid, tmp_path / "ball.nrrd"))
-    centre = np.array([30.0, 24.0, 30.0])
-    figure = thumbnails(volume, volume, Suspect(0, "", centre, centre + np.array([12.0, 0.0, -9.0]), centre))
-    left, right = figure.axes[:2]
-    assert "coronal" in left.get_title()
-    assert "y = 24" in right.get_title()
-    panel = np.asarray(right.images[0].get_array().filled(np.nan), dtype=float)
-    assert np.isnan(panel[0, 0])
-    row, column = np.argwhere(panel > 0.5).mean(axis=0)
-    expected = right.lines[-1].get_xydata()[0]
-    np.testing.assert_allclose(np.array([column, row]) / panel.shape[0] * left.get_xlim()[1], expected, atol=1.0)

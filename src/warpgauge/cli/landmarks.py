@@ -205,8 +205,7 @@ def _only_rater(found: Any) -> str | None:
 Examples:
   warpgauge export lesion pairs.json
   warpgauge export lesion fused.csv --fused
-  warpgauge export lesion fixed.mrk.json moving.mrk.json --rater ann --lossy
-  warpgauge export brain derivatives/warpgauge --bids sub-01_ses-02"""
+  warpgauge export lesion fixed.mrk.json moving.mrk.json --rater ann --lossy"""
 )
 @project_argument
 @click.argument("out", type=NEW)
@@ -215,12 +214,6 @@ Examples:
 @click.option("--fused", is_flag=True, help="Write what the model uses: one annotation per location, raters fused.")
 @click.option("--format", type=click.Choice(FORMAT_NAMES), help="Format to write; chosen by the file name by default.")
 @click.option("--frame", help="Frame to write, where the format has a choice.")
-@click.option(
-    "--bids",
-    metavar="ENTITIES",
-    help="Write landmarks, transforms, error maps and verdict to the folder OUT under BIDS derivative names of sub-01 "
-    "or sub-01_ses-02.",
-)
 @lossy_option
 @json_option
 def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **options: Any) -> None:
@@ -232,9 +225,6 @@ def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **o
     from warpgauge.session import Session
     from warpgauge.session.seals import sealed_answers
 
-    if options["bids"] is not None:
-        _export_bids(project, out, options["bids"], as_json)
-        return
     with Project.open(project) as opened:
         found = Session(opened).landmarks(options["rater"], fused=options["fused"])
         if sealed_answers(opened.state):
@@ -253,14 +243,4 @@ def export(project: Path, out: Path, moving_out: Path | None, as_json: bool, **o
         )
     written = [str(path) for path in (out, moving_out) if path is not None]
     facts = {"points": len(found), "skips": len(found.skips), "written": written, "left out": list(lost) or "nothing"}
-    print_json(facts) if as_json else print_facts(facts)
-
-
-def _export_bids(project: Path, folder: Path, entities: str, as_json: bool) -> None:
-    from warpgauge.project import Project
-    from warpgauge.report.bids import write_bids
-
-    with Project.open(project) as opened:
-        written = write_bids(opened, folder, entities)
-    facts = {"dataset": str(folder), "written": [str(path) for path in written]}
     print_json(facts) if as_json else print_facts(facts)

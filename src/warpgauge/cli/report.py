@@ -18,7 +18,6 @@ from warpgauge.errors import InvalidInputError
 Examples:
   warpgauge report lesion
   warpgauge report lesion --out lesion.html --tolerance 5
-  warpgauge report lesion --figures figures --tolerance 5
   warpgauge report study.toml --out study.html
   warpgauge report study.toml --results results   (of warpgauge benchmark study.toml --out results)"""
 )
@@ -33,11 +32,6 @@ Examples:
 @click.option("--tolerance", type=float, help="Largest acceptable error in world units.")
 @samples_option
 @seed_option
-@click.option(
-    "--figures",
-    type=NEW_FOLDER,
-    help="Folder for a paper's figures (PDF and SVG at column width), LaTeX table and methods paragraph.",
-)
 @click.option("--no-maps", is_flag=True, help="Write a report without maps.")
 @margin_option
 @centre_option
@@ -50,11 +44,8 @@ def report(source: Path, out: Path | None, as_json: bool, **options: Any) -> Non
     """
     if options["results"] is not None and not source.is_file():
         raise InvalidInputError(f"--results belongs to a study, but {source.name!r} is a project folder; leave it out.")
-    if options["figures"] is not None and source.is_file():
-        raise InvalidInputError("--figures belongs to a project; a study's report has its own pictures.")
     written = _study(source, out, options["results"]) if source.is_file() else _project(source, out, options)
     facts = {"report": str(written), "numbers": str(written.with_suffix(".json"))}
-    facts |= {"figures": str(options["figures"])} if options["figures"] is not None else {}
     print_json(facts) if as_json else print_facts(facts)
 
 
@@ -80,5 +71,4 @@ def _project(source: Path, out: Path | None, options: dict[str, Any]) -> Path:
     wanted = {name: options[name] for name in ("samples", "seed", "tolerance", "margin", "centre")}
     with Project.open(source) as opened:
         chosen_transforms(opened, ())  # refuses a project without any
-        shown = {"maps": not options["no_maps"], "figures": options["figures"]}
-        return write_project_report(opened, out, **shown, **wanted)
+        return write_project_report(opened, out, maps=not options["no_maps"], **wanted)

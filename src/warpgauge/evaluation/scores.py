@@ -17,7 +17,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.display import cell_progress
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
-from warpgauge.evaluation.comparison import Comparison, Scene
+from warpgauge.evaluation.comparison import MOST_JOINT_TARGETS, Comparison, Scene
 from warpgauge.evaluation.evidence import COPY
 from warpgauge.evaluation.flags import Flag, excluded, undefined, untested
 from warpgauge.evaluation.known_targets import excluded_targets
@@ -154,7 +154,7 @@ def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
         more = truth.further(leading.judged, part, cap=how.further, samples=int(how.samples), seed=how.seed)
     places, about = _excluded(truth, comparison, whole, how)
     found = (*undefined(comparison), *untested(comparison))
-    flags, count = (*truth.flags, *found, *comparison.notes, *about), len(comparison.targets)
+    flags = (*truth.flags, *found, *comparison.notes, *about)
     scores = _all_scores(truth, whole, informed, comparison, flags, how)
     return Evaluation(
         comparison=comparison,

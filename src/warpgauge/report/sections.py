@@ -33,14 +33,11 @@ from warpgauge.report.page import (
 )
 from warpgauge.report.provenance import model, versions
 from warpgauge.report.report import Report
-from warpgauge.report.suspects import thumbnails
 from warpgauge.session.control_questions import RaterCertificate
 
 _MOST_LISTED = 6
 # Characters of headings that fit the page side by side.
 _MOST_LEVEL = 80
-# More than this is not a matter of single slips, so the rest is only listed.
-MOST_DRAWN = 12
 
 
 def section_titles(report: Report) -> dict[str, str]:
@@ -88,23 +85,12 @@ def section_values(report: Report) -> dict[str, Any]:
 
 
 def _suspects(report: Report) -> dict[str, Any]:
-    """Return the flagged annotations with two thumbnails each, the verdict without them, and both sets of scores."""
-    images = report.images
-    drawable = set(images) == {"fixed", "moving"} and images["fixed"].grid.d == report.evaluation.posterior.d
-    drawn = [
-        {
-            "number": one.row + 1,
-            "sentence": one.sentence,
-            "away": length(one.distance, report.units),
-            "address": photograph(thumbnails(images["fixed"], images["moving"], one)),
-        }
-        for one in (report.suspects[:MOST_DRAWN] if drawable else ())
-    ]
+    """Return the flagged annotations, the verdict without them, and both sets of scores."""
+    listed = [{"sentence": one.sentence, "away": length(one.distance, report.units)} for one in report.suspects]
     other = report.evaluation.without_flagged if report.suspects else None
     sentence = "" if other is None else without([one.row for one in report.suspects], other.verdict)
     return {
-        "drawn": drawn,
-        "left": len(report.suspects) - len(drawn),
+        "listed": listed,
         "without": None if other is None else {"sentence": sentence, "table": _without_flagged(report)},
     }
 

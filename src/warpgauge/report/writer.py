@@ -13,7 +13,6 @@ from warpgauge.evaluation import Evaluation, evaluate_project, project_certifica
 from warpgauge.evaluation.diagnostics import trust_in
 from warpgauge.io.files import replace_text
 from warpgauge.project import Project
-from warpgauge.report.figures import write_figures
 from warpgauge.report.map_section import MethodMaps, method_maps
 from warpgauge.report.page import rendered, report_path
 from warpgauge.report.report import Report
@@ -26,7 +25,6 @@ def write_report(
     evaluation: Evaluation,
     *,
     maps: MethodMaps | bool = True,
-    figures: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
     **shown: Any,
 ) -> Path:
@@ -41,8 +39,6 @@ def write_report(
         From `warpgauge.evaluate` or `warpgauge.evaluate_project`. Its trust is found here where it was not asked for.
     maps : MethodMaps or bool
         True makes them where the fixed image is given; False leaves them out.
-    figures : path, optional
-        Folder for figures, table and text for a paper, see `warpgauge.report.figures.write_figures`.
     progress : callable, optional
         Called with a word or two before each step.
     **shown
@@ -61,9 +57,6 @@ def write_report(
         report = replace(report, evaluation=evaluation.trusted(trust_in(evaluation.comparison, evaluation.judged_by)))
     made = maps if isinstance(maps, MethodMaps) else _maps(report, say) if maps else None
     report = replace(report, maps=made)
-    if figures is not None:
-        say("figures")
-        write_figures(Path(figures), report)
     say("page")
     numbers = json.dumps(report.to_dict(), indent=2, allow_nan=False, ensure_ascii=False, default=str)
     replace_text(file.with_suffix(".json"), numbers)
@@ -97,7 +90,6 @@ def write_project_report(
     out_html: str | os.PathLike[str] | None = None,
     *,
     maps: bool = True,
-    figures: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Path:
     """Evaluate a project's transforms and write the report about them.
@@ -109,8 +101,6 @@ def write_project_report(
         ``report/report.html`` in the project by default.
     maps : bool
         Whether maps are shown.
-    figures : path, optional
-        Folder for figures, table and text for a paper.
     **options
         As `warpgauge.evaluate_project` takes them.
     """
@@ -122,7 +112,6 @@ def write_project_report(
         fixed=project.image("fixed"),
         moving=project.image("moving"),
         maps=maps,
-        figures=figures,
         title=project.folder.resolve().name,
         project={"project": project.id, "events": project.state.generation, "log": project.fingerprint()},
         settings=project.settings.to_dict(),
