@@ -12,7 +12,7 @@ import pytest
 import warpgauge as wg
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Comparison, landmark_table, trust
+from warpgauge.evaluation import Comparison, landmark_table
 from warpgauge.evaluation.comparison import BLOCK, mapped
 from warpgauge.io.transforms import AffineTransform, FunctionTransform, MappedPoints
 
@@ -85,16 +85,13 @@ def test_what_is_derived_asks_for_nothing_again() -> None:
 
 
 def test_an_evaluation_by_a_judge_keeps_the_values_that_the_judge_knows() -> None:
-    """Judged, evaluated and tested for trust: once at the annotations, once at the targets, once for the Jacobians."""
+    """Judged and evaluated: once at the annotations, once at the targets, once for the Jacobians."""
     given = {"a": Counted(1.0), "b": Counted(3.0), "c": Counted(5.0)}
     judge = wg.judge(known(), given)
     evaluation = wg.evaluate(judge, given, TARGETS, samples=20)
     assert [one.calls for one in given.values()] == [3, 3, 3]
     assert evaluation.comparison.posterior is judge.posterior
     assert evaluation.judged_by is judge
-    before = trust(judge.posterior, given, TARGETS, judged_by=judge)
-    assert [one.calls for one in given.values()] == [4, 4, 4]
-    assert before.sensitivity is not None
 
 
 def test_an_evaluation_can_be_pickled_with_all_its_numbers() -> None:

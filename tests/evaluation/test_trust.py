@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from scipy import stats
+from warpgauge.core.sensitivity import means_without_each
 
 import warpgauge as wg
 from models import make
-from warpgauge.core.error_scores import win_probabilities
-from warpgauge.core.sensitivity import means_without_each
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import diagnose, trust
 
@@ -89,38 +86,6 @@ def test_where_the_annotations_say_nothing() -> None:
     near, far = annotations.fixed_points, annotations.fixed_points + 1000.0
     assert diagnose(PRIOR.condition(annotations), near).known == 1
     assert diagnose(PRIOR.condition(annotations), np.concatenate([near, far])).known == 0.5
-
-
-def test_sensitivity_names_what_the_ranking_hangs_on() -> None:
-    """Two transforms that differ at one annotation only: leaving it out changes the best, and nothing else does."""
-    fixed = np.array([[0.0, 0.0], [500.0, 0.0], [0.0, 500.0], [500.0, 500.0]])
-    moving = fixed + np.array([[8.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    posterior = PRIOR.condition(wg.Annotations.isotropic(fixed, moving, 0.1))
-
-    def bump(points: np.ndarray) -> np.ndarray:
-        return points + np.array([8.0, 0.0]) * np.exp(-np.sum(points**2, axis=1) / 800)[:, None]
-
-    targets = np.random.default_rng(1).uniform(-30, 530, (300, 2))
-    targets = np.concatenate([targets, fixed])
-    found = trust(posterior, {"bump": bump, "identity": lambda x: x}, targets)
-    assert found.sensitivity is not None
-    assert found.sensitivity.ranking == ("bump", "identity")
-    assert found.sensitivity.decisive == ("without annotation 1",)
-    left_out = found.sensitivity.of("left out")
-    assert [one.kendall_distance for one in left_out] == [1.0, 0.0, 0.0, 0.0]
-    assert [one.spearman for one in left_out] == [-1.0, 1.0, 1.0, 1.0]
-    assert len(found.sensitivity.of("kernel")) == 4
-    assert len(found.sensitivity.of("noise")) == 2
-    for one in found.sensitivity.of("kernel"):
-        assert one.lead is not None
-    weaker = PRIOR.with_kernel(KERNEL.with_weights(KERNEL.weights / 4)).condition(posterior.annotations)
-    mapped = np.stack([bump(targets), targets])
-    expected = win_probabilities(weaker, targets, mapped)[0, 1]
-    assert found.sensitivity.of("kernel")[1].lead == pytest.approx(expected)
-    assert "without annotation 1" in found.sentence
-    data = json.loads(found.to_json())
-    assert data["sensitivity"]["ranking"] == ["bump", "identity"]
-    assert data["verdict"] == "undetermined"
 
 
 def test_no_annotations_no_diagnostics() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations, further_by_growth
 from warpgauge.core.error_scores import RankDistribution, norm_name
-from warpgauge.core.sensitivity import Sensitivity, Variation, sensitivity
 from warpgauge.evaluation.audit import Apart, AuditData, audit_data
 from warpgauge.evaluation.audit_watch import AuditWatch
 from warpgauge.evaluation.certificate import (
@@ -61,12 +60,10 @@ __all__ = [
     "Region",
     "Regularity",
     "Scene",
-    "Sensitivity",
     "TransformScores",
     "Trust",
     "Truth",
     "Values",
-    "Variation",
     "Verdict",
     "audit_data",
     "certify_project",
@@ -94,7 +91,6 @@ __all__ = [
     "project_posterior",
     "read_certificate",
     "regularity",
-    "sensitivity",
     "summaries",
     "tied_groups",
     "trust",

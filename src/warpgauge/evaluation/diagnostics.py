@@ -1,9 +1,8 @@
-"""Trust in a ranking: leave-one-out diagnostics of the posterior and sensitivity of the ranking, in one value."""
+"""Trust in a ranking: leave-one-out diagnostics of the posterior."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,29 +13,18 @@ from scipy import special
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, coverage, scaled_left_out
 from warpgauge.core.process import Posterior
-from warpgauge.core.sensitivity import FACTOR, Sensitivity
 from warpgauge.core.tails import adjusted_significance, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.known_targets import known_targets
-from warpgauge.evaluation.paper_judge import as_truth
 from warpgauge.evaluation.sentences import calibration, trust_sentence
-from warpgauge.evaluation.truth import Truth
-
-# Sensitivity ranks again many times; a random part of so many targets serves for more.
-_MOST_POINTS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Trust:
-    """Diagnostics of the posterior, and sensitivity of the ranking (None without transforms).
-
-    ``verdict`` is that of the diagnostics; ``sentence`` is to be read before any ranking.
-    """
+    """Diagnostics of the posterior; ``sentence`` is to be read before any ranking."""
 
     diagnostics: Diagnostics
-    sensitivity: Sensitivity | None
 
     def __repr__(self) -> str:
         return f"<Trust: {self.verdict}>"
@@ -53,7 +41,7 @@ class Trust:
 
     @property
     def sentence(self) -> str:
-        """The diagnostics' sentence, what the annotations leave open, and the sensitivity's."""
+        """The diagnostics' sentence, and what the annotations leave open."""
         return trust_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +61,6 @@ class Trust:
             "asked_factor": found.asked_factor,
             "outliers": [asdict(one) for one in found.outliers],
             "known": found.known,
-            "sensitivity": None if self.sensitivity is None else asdict(self.sensitivity),
         }
 
     def to_json(self) -> str:
@@ -81,46 +68,9 @@ class Trust:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-def trust(
-    posterior: Posterior,
-    transforms: Mapping[str, Any] | None = None,
-    targets: ArrayLike | None = None,
-    *,
-    factor: float = FACTOR,
-    judged_by: Truth | Posterior | None = None,
-) -> Trust:
-    """Return whether a posterior is calibrated, and how sensitive the ranking of transforms is.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        As used for the evaluation; its own scale is what is tested.
-    transforms : mapping, optional
-        As for :func:`warpgauge.evaluate`; without them there is no sensitivity.
-    targets : (n, d) array, optional
-        Fixed points over which the error counts.
-    factor : float
-        By which weights and noise are changed.
-    judged_by : Truth, optional
-        What the transforms are ranked by, as `judge` returns it; the posterior by default.
-    """
-    points = None if targets is None else as_points(targets, "targets", posterior.d)
-    found = diagnose(posterior, points)
-    if not transforms or points is None:
-        return Trust(found, None)
-    truth = as_truth(posterior if judged_by is None else judged_by)
-    return Trust(found, sensitivity(truth, truth.compared(transforms, points), factor))
-
-
-def trust_in(comparison: Comparison, truth: Truth) -> Trust:
-    """Return the trust in a comparison that was judged by a model of the truth."""
-    found = diagnose(comparison.posterior, comparison.targets)
-    return Trust(found, sensitivity(truth, comparison))
-
-
-def sensitivity(truth: Truth, comparison: Comparison, factor: float = FACTOR) -> Sensitivity:
-    """Rank again under changed assumptions, over a random part of the targets where there are many."""
-    return truth.sensitivity(comparison.part(_MOST_POINTS, 0), factor=factor)
+def trust(posterior: Posterior, targets: ArrayLike | None = None) -> Trust:
+    """Return whether a posterior is calibrated, at its own scale, and what it knows of targets."""
+    return Trust(diagnose(posterior, None if targets is None else as_points(targets, "targets", posterior.d)))
 
 
 # The three coverages are tested together at 5 % (Bonferroni).

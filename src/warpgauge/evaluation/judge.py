@@ -18,9 +18,7 @@ from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_grow
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats, as_points
 from warpgauge.core.error_scores import ascending, norm_name
-from warpgauge.core.parallel import only_one_thread, over_items
 from warpgauge.core.process import Posterior
-from warpgauge.core.sensitivity import Describer, Sensitivity, mean_squares, model_changes
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.columns import draws_of
@@ -37,9 +35,6 @@ from warpgauge.evaluation.truth import Judgement, Truth, TruthDraws
 CENTRES = ("candidates", "prior")
 FEWEST = 4
 _ERROR_SAMPLES = 200
-_MOST_POINTS = 500
-_MOST_GROUPS = 40
-_LEAD_SAMPLES = 200
 
 
 def judge(
@@ -271,44 +266,6 @@ class Judge:
         """Estimate how many more annotations would decide the ranking, from how evidence grows with their number."""
         return further_by_growth(judgement.order, judgement.win, len(self.annotations), cap, samples)
 
-    def sensitivity(self, comparison: Comparison, *, factor: float) -> Sensitivity:
-        """Rank again by models refitted with other kernels, with other noise, and without some annotations.
-
-        The model averages over the size of the error, so it has no kernel weights to change. At most 500 targets are
-        used. Annotations are left out in at most 40 groups; with up to 40 annotations, each group is one annotation.
-        """
-        part = comparison.part(_MOST_POINTS, 0)
-        guesses, mapped = self.fitted.evidence.comparison, part.counted
-
-        def squares(known: Comparison) -> Floats:
-            model = ErrorModel.fit(Evidence.of(known))
-            return mean_squares(mapped, model.mean(part.targets, model.evidence.over(part)))
-
-        describe = Describer(list(part.transforms), squares(guesses))
-        variations = []
-        for code, name, changed in model_changes(self.posterior, factor):
-            if code != "weights":
-                other = ErrorModel.fit(Evidence.of(guesses.given(changed())))
-                here = other.evidence.over(part)
-                lead = None
-                if len(mapped) > 1:
-                    samples = other.sample(part.targets, here, _LEAD_SAMPLES, np.random.default_rng(0))
-                    lead = _lead(samples, mapped, describe.best)
-                variations.append(describe(name, code, mean_squares(mapped, other.mean(part.targets, here)), lead))
-        groups = _groups(len(self.annotations))
-        left = np.empty((len(groups), len(part.transforms)))
-
-        def leave_out(item: int) -> None:
-            with only_one_thread():
-                left[item] = squares(guesses.without(groups[item]))
-
-        over_items(lambda: leave_out, len(groups))
-        for group, found in zip(groups, left, strict=True):
-            numbers = ", ".join(str(row + 1) for row in np.sort(group))
-            name = f"without annotation{'s' if len(group) > 1 else ''} {numbers}"
-            variations.append(describe(name, "left_out", found, None))
-        return Sensitivity(tuple(describe.names[k] for k in describe.order), tuple(variations))
-
 
 @dataclass(frozen=True, eq=False)
 class PanelDraws(TruthDraws):
@@ -331,20 +288,6 @@ class PanelDraws(TruthDraws):
         if list(self.comparison.transforms)[k] in self.judge.vetted:
             return known, known
         return known, self.lengths_of(self.squares(self.samples, k))
-
-
-def _groups(count: int) -> list[Any]:
-    """Split rows of annotations into groups that can be left out in turn."""
-    every = np.array_split(np.argsort(np.arange(count) % _MOST_GROUPS), min(count, _MOST_GROUPS))
-    return [group for group in every if count - len(group) >= FEWEST]
-
-
-def _lead(samples: Floats, mapped: Floats, best: int) -> float:
-    """Smallest share of the samples in which the best transform beats another one."""
-    lengths = np.linalg.norm(samples[:, None] - mapped, axis=3)
-    rms = np.sqrt(np.mean(np.square(lengths), axis=2))
-    ahead = (rms[:, best, None] < rms).mean(axis=0)
-    return float(np.delete(ahead, best).min())
 
 
 def _won(draws: Floats) -> Floats:

@@ -13,7 +13,6 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.error_scores import ascending, displacement_norm, mean_squared_errors, norm_name, win_probabilities
 from warpgauge.core.process import Posterior
-from warpgauge.core.sensitivity import Sensitivity, sensitivity
 from warpgauge.display import counted
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.flags import Flag
@@ -131,11 +130,6 @@ class PaperJudge:
         return further_annotations(
             self.posterior, at, mapped, candidates=comparison.scene.candidates, cap=cap, seed=seed
         )
-
-    def sensitivity(self, comparison: Comparison, *, factor: float) -> Sensitivity:
-        """Rank again with other kernels, other noise, and each annotation left out."""
-        names, mapped = list(comparison.transforms), comparison.counted
-        return sensitivity(self.posterior, names, comparison.targets, mapped, factor=factor)
 
 
 def as_truth(model: Truth | Posterior) -> Truth:

@@ -23,7 +23,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
-from warpgauge.evaluation.diagnostics import trust_in
+from warpgauge.evaluation.diagnostics import trust
 from warpgauge.evaluation.flags import LATE, LEFT_OUT, MASKED, RATER_OFFSET, Flag
 from warpgauge.evaluation.judge import CENTRES, judge_of
 from warpgauge.evaluation.leaks import FEWEST
@@ -71,7 +71,7 @@ def evaluate_comparison(
     centre : {"candidates", "prior"}
         By what the transforms are judged: `judge`, or the posterior itself as in the paper.
     further, with_trust : bool
-        Whether the number of further annotations is estimated, and whether calibration and sensitivity are.
+        Whether the number of further annotations is estimated, and whether calibration is.
     margin : float, optional
         Smallest difference of two scores that matters, in world units; 0.1 pixels by default, or 0 without a grid.
     **options
@@ -92,7 +92,7 @@ def evaluate_comparison(
         diagonal=None if grid is None else grid.diagonal, margin=smallest, further=CAP if further else 0, **options
     )
     found = scored(truth, opened, how)
-    return found.trusted(trust_in(opened, truth)) if with_trust else found
+    return found.trusted(trust(opened.posterior, opened.targets)) if with_trust else found
 
 
 def project_posterior(project: Project) -> Posterior:

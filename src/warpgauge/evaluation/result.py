@@ -179,7 +179,7 @@ class Evaluation(Tabular):
     draws : dict
         Posterior draws (samples, K) of each norm (under ``"norm 2"`` and so on) and of each statistic.
     trust : Trust or None
-        Calibration of the model and sensitivity of the ranking; None where it was not asked for.
+        Calibration of the model; None where it was not asked for.
     """
 
     comparison: Comparison = field(repr=False)

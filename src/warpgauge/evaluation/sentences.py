@@ -554,12 +554,10 @@ _FLAGS = {
 
 
 def trust_sentence(found: Trust) -> str:
-    """Return whether the model is calibrated, what the annotations leave open, and how sensitive the ranking is."""
+    """Return whether the model is calibrated, and what the annotations leave open."""
     parts = [found.diagnostics.sentence]
     if found.diagnostics.known is not None:
         parts.append(judged_share(found.diagnostics.known))
-    if found.sensitivity is not None:
-        parts.append(found.sensitivity.sentence)
     return " ".join(parts)
 
 

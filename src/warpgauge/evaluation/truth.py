@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats
-from warpgauge.core.sensitivity import Sensitivity
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.flags import Flag
 
@@ -175,8 +174,4 @@ class Truth(Protocol):
         self, judgement: Judgement, comparison: Comparison, *, cap: int, samples: int, seed: int = 0
     ) -> FurtherAnnotations:
         """Estimate how many more annotations would decide the ranking."""
-        ...
-
-    def sensitivity(self, comparison: Comparison, *, factor: float) -> Sensitivity:
-        """Rank again under changed assumptions."""
         ...

@@ -15,7 +15,6 @@ from warpgauge.evaluation import sentences
 from warpgauge.evaluation.columns import Row
 
 if TYPE_CHECKING:
-    from warpgauge.core.sensitivity import Sensitivity
     from warpgauge.evaluation.diagnostics import Trust
     from warpgauge.evaluation.flags import Flag
 
@@ -90,8 +89,6 @@ class Verdict(str):
         How many more annotations would decide.
     calibration : str or None
         ``"calibrated"``, ``"overconfident"``, ``"underconfident"`` or ``"undetermined"``, where it was tested.
-    sensitivity : Sensitivity or None
-        Rankings under changed assumptions, where they were computed.
     units : str or None
         World unit.
     margin : float
@@ -115,7 +112,6 @@ class Verdict(str):
     missed: float | None = None
     further: FurtherAnnotations | None = None
     calibration: str | None = None
-    sensitivity: Sensitivity | None = None
     units: str | None = None
     margin: float = 0.0
     level: float = DECISIVE
@@ -181,7 +177,6 @@ class Verdict(str):
             self,
             known=trust.diagnostics.known,
             calibration=trust.verdict,
-            sensitivity=trust.sensitivity,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -197,7 +192,6 @@ class Verdict(str):
             "missed": self.missed,
             "assumptions": list(self.assumptions),
             "calibration": self.calibration,
-            "sensitive_to": None if self.sensitivity is None else list(self.sensitivity.decisive),
             "level": self.level,
         }
 

@@ -330,7 +330,7 @@ def _provenance(report: Report) -> dict[str, Any]:
 
 
 def _calibration(trust: Trust) -> dict[str, Any]:
-    """Return coverage, residuals, quantiles and sensitivity."""
+    """Return coverage, residuals and quantiles."""
     found = trust.diagnostics
     coverage = found.coverage
     rows = [
@@ -352,27 +352,7 @@ def _calibration(trust: Trust) -> dict[str, Any]:
         "residuals": chart(charts.residuals(found)),
         "lengths": chart(charts.quantiles(found)),
         "components": chart(charts.components(found)),
-        "sensitivity": _sensitivity(trust),
     }
-
-
-def _sensitivity(trust: Trust) -> Table | None:
-    tested = trust.sensitivity
-    if tested is None or len(tested.ranking) < 2:
-        return None
-    shown = [one for one in tested.variations if one.code != "left_out" or one.best_changes]
-    rows = [
-        (one.name, [text_cell(one.ranking[0]), figure_cell(one.spearman), percent_cell(one.kendall_distance),
-                    percent_cell(one.lead)])
-        for one in shown
-    ]  # fmt: skip
-    return Table(
-        "The ranking under changed assumptions. Leaving out an annotation is listed only if it changes the best.",
-        ("change", "best method", "rank correlation", "pairs that change order", "probability that the best leads"),
-        rows,
-        flagged=frozenset(one.name for one in shown if one.best_changes),
-        name="sensitivity",
-    )
 
 
 def _raters(report: Report) -> Table:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge.evaluation import Evaluation, evaluate_project, project_certificate
-from warpgauge.evaluation.diagnostics import trust_in
+from warpgauge.evaluation.diagnostics import trust
 from warpgauge.io.files import replace_text
 from warpgauge.project import Project
 from warpgauge.report.map_section import MethodMaps, method_maps
@@ -54,7 +54,9 @@ def write_report(
     report = Report(evaluation, **shown)
     say("calibration")
     if evaluation.trust is None and len(evaluation.posterior.annotations):
-        report = replace(report, evaluation=evaluation.trusted(trust_in(evaluation.comparison, evaluation.judged_by)))
+        report = replace(
+            report, evaluation=evaluation.trusted(trust(evaluation.posterior, evaluation.comparison.targets))
+        )
     made = maps if isinstance(maps, MethodMaps) else _maps(report, say) if maps else None
     report = replace(report, maps=made)
     say("page")
