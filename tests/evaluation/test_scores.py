@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from models import make
 from warpgauge.core.error_scores import win_probabilities
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import evaluate, further_annotations, summaries, tied_groups
+from warpgauge.evaluation import evaluate, summaries, tied_groups
 
 
 def setting(isotropic: bool = False, count: int = 12) -> tuple[Posterior, np.ndarray]:
@@ -167,51 +166,6 @@ def test_decisions_are_wrong_in_at_most_five_percent_of_comparisons() -> None:
         sizes = [np.square(one[15:]).sum() for one in errors]
         wrong += bool(win >= 0.95 and sizes[0] > sizes[1]) + bool(win <= 0.05 and sizes[0] < sizes[1])
     assert wrong <= stats.binom.ppf(0.999, 200, 0.05)
-
-
-@pytest.mark.parametrize("isotropic", [True, False])
-@pytest.mark.parametrize("scale", [1.0, 2.5])
-def test_the_estimated_number_of_annotations_really_decides(isotropic: bool, scale: float) -> None:
-    """Appending exactly the suggested annotations on the posterior mean reaches the level, and one fewer does not."""
-    posterior, targets = setting(isotropic)
-    posterior = replace(posterior, scale=scale)
-    mean = posterior.mean(targets)
-    wave = np.sqrt(scale) * np.sin(targets / 9.0)
-    mapped = np.stack([mean + 1.0 * wave, mean + 1.6 * wave[:, ::-1]])
-    found = further_annotations(posterior, targets, mapped, cap=60, covariance=0.5 * np.eye(2))
-    assert found.best is not None
-    assert 1 < found.best == found.all_ranks == len(found.locations)
-    winner = int(np.argmin(np.square(mapped - mean).sum(axis=(1, 2))))
-
-    def win_after(count: int) -> float:
-        at = found.locations[:count]
-        more = wg.Annotations(at, posterior.mean(at), np.broadcast_to(0.5 * np.eye(2), (count, 2, 2)))
-        grown = posterior.prior.condition(wg.Annotations.concatenate([posterior.annotations, more]))
-        grown = replace(grown, scale=scale)
-        assert grown.mean(targets) == pytest.approx(mean, abs=1e-8)
-        return float(win_probabilities(grown, targets, mapped)[winner, 1 - winner])
-
-    assert win_after(found.best - 1) < 0.95 <= win_after(found.best)
-
-
-def test_the_chance_of_a_decision_is_what_true_matches_give() -> None:
-    """Truths drawn from the posterior, annotated at the suggested places: the share of decided pairs is the chance."""
-    posterior, targets = setting(True)
-    mean = posterior.mean(targets)
-    wave = np.sin(targets / 9.0)
-    mapped = np.stack([mean + 1.0 * wave, mean + 1.6 * wave[:, ::-1]])
-    noise = 0.5 * np.eye(2)
-    found = further_annotations(posterior, targets, mapped, cap=60, covariance=noise)
-    rng, decided = np.random.default_rng(3), 0
-    total = posterior.prior.noise + 0.5
-    truths = posterior.sample(found.locations, 300, seed=9)
-    for truth in truths:
-        moving = truth + rng.normal(0, np.sqrt(total), truth.shape)
-        grown = posterior.append(wg.Annotations(found.locations, moving, np.broadcast_to(noise, (len(moving), 2, 2))))
-        win = win_probabilities(grown, targets, mapped)[0, 1]
-        decided += bool(max(win, 1 - win) >= 0.95)
-    low, high = stats.binomtest(decided, 300).proportion_ci(0.999)
-    assert low <= found.chance[0, 1] <= high
 
 
 def test_every_new_number_is_in_the_json_and_the_rows() -> None:

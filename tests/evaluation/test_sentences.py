@@ -63,7 +63,7 @@ def tied(
 
 
 def more(best: int | None) -> FurtherAnnotations:
-    return FurtherAnnotations(best, None, {}, {}, 0.95, 200, None, None)
+    return FurtherAnnotations(best, 0.95, 200)
 
 
 def test_one_method_is_told_against_doing_nothing() -> None:

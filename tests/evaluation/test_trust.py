@@ -3,10 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from warpgauge.core.sensitivity import means_without_each
 
 import warpgauge as wg
-from models import make
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import diagnose, trust
 
@@ -22,17 +20,6 @@ def drawn(count: int, spread: float = 1.0, seed: int = 0, sd: float = 0.5) -> wg
     truth = empty.sample(fixed, 1, seed=seed)[0]
     moving = fixed + spread * (truth - fixed + rng.normal(0, sd, fixed.shape))
     return wg.Annotations.isotropic(fixed, moving, sd)
-
-
-@pytest.mark.parametrize("isotropic", [True, False])
-@pytest.mark.parametrize("mean", ["identity", "affine"])
-def test_each_annotation_left_out_equals_conditioning_anew(isotropic: bool, mean: str) -> None:
-    model = make(3, "gaussian", isotropic, mean)
-    posterior = model.prior.condition(model.annotations)
-    found = means_without_each(posterior, model.points)
-    for row in range(len(model.annotations)):
-        expected = model.prior.condition(model.annotations.without(row)).mean(model.points)
-        assert found[row] == pytest.approx(expected, abs=1e-7)
 
 
 def test_a_model_that_is_right_is_called_calibrated_and_wrong_ones_are_not() -> None:

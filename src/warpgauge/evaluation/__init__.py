@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations, further_by_growth
+from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.error_scores import RankDistribution, norm_name
 from warpgauge.evaluation.audit import Apart, AuditData, audit_data
 from warpgauge.evaluation.audit_watch import AuditWatch
@@ -75,7 +75,6 @@ __all__ = [
     "evaluate_comparison",
     "evaluate_project",
     "exact_verdict",
-    "further_annotations",
     "further_by_growth",
     "gate_audit",
     "gate_project",

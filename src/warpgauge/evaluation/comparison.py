@@ -47,8 +47,6 @@ class Scene:
         World unit.
     region : str
         What the targets stand for, in words.
-    candidates : (m, d) array or None
-        Where further annotations may be suggested.
     missing : callable or None
         Returns which of (n, d) points have no match: maps have no values there.
     """
@@ -56,7 +54,6 @@ class Scene:
     grid: Grid | None = None
     units: str | None = None
     region: str = ""
-    candidates: Floats | None = None
     missing: Callable[[Floats], Bools] | None = None
 
     @property

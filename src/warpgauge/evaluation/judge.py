@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats, as_points
 from warpgauge.core.error_scores import ascending, norm_name
@@ -259,12 +258,6 @@ class Judge:
         """Median over samples of the error of each transform at every target, (K, n)."""
         samples = self.sample_over(comparison, _ERROR_SAMPLES)
         return np.stack([np.median(np.linalg.norm(samples - one, axis=2), axis=0) for one in comparison.counted])
-
-    def further(
-        self, judgement: Judgement, comparison: Comparison, *, cap: int, samples: int, seed: int = 0
-    ) -> FurtherAnnotations:
-        """Estimate how many more annotations would decide the ranking, from how evidence grows with their number."""
-        return further_by_growth(judgement.order, judgement.win, len(self.annotations), cap, samples)
 
 
 @dataclass(frozen=True, eq=False)

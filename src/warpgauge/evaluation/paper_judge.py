@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotation_budget import FurtherAnnotations, further_annotations
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.error_scores import ascending, displacement_norm, mean_squared_errors, norm_name, win_probabilities
@@ -121,15 +120,6 @@ class PaperJudge:
     def expected_errors(self, comparison: Comparison) -> Floats:
         """Distance of each transform from the posterior mean at every target, (K, n)."""
         return np.asarray(np.linalg.norm(comparison.counted - self.posterior.mean(comparison.targets), axis=2))
-
-    def further(
-        self, judgement: Judgement, comparison: Comparison, *, cap: int, samples: int, seed: int = 0
-    ) -> FurtherAnnotations:
-        """Estimate how many more annotations would decide the ranking, by what each takes from the variance."""
-        at, mapped = comparison.targets, comparison.counted
-        return further_annotations(
-            self.posterior, at, mapped, candidates=comparison.scene.candidates, cap=cap, seed=seed
-        )
 
 
 def as_truth(model: Truth | Posterior) -> Truth:

@@ -141,10 +141,8 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
     grid = project.fixed_grid
-    targets, missing, free = project.judged_targets, project.missing, project.candidates
-    if missing is not None:
-        free = free[~missing(free)]
-    scene = Scene(grid, grid.units, project.document.targets.region, free, missing)
+    targets = project.judged_targets
+    scene = Scene(grid, grid.units, project.document.targets.region, project.missing)
     every, posterior = with_baseline(transforms, project.d), project_posterior(project)
     panel = tuple(name for name in project.reference_names() if name in every)
     about = {"baseline": BASELINE, "panel": panel, "audited": audited_points(project), "scene": scene}

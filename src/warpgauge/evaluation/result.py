@@ -357,7 +357,7 @@ class Evaluation(Tabular):
             "flags": [one.to_dict() for one in self.flags],
             "sampled_targets": self.sampled_targets,
             "without_flagged": None if self.without_flagged is None else self.without_flagged.to_dict(),
-            "further_annotations": _further_dict(self.further),
+            "further_annotations": None if self.further is None else asdict(self.further),
             "candidate_weights": self.candidate_weights,
             "transforms": {name: scores.to_dict() for name, scores in self.scores.items()},
             "rows": columns.cells(self, columns.JSON),
@@ -424,20 +424,3 @@ class Evaluation(Tabular):
         label = f"RMS error{f' in {self.units}' if self.units else ''}"
         values = ([row[key] for row in rows] for key in ("rms", "rms_low", "rms_high"))
         return plot_intervals([row["transform"] for row in rows], *values, label=label, ax=ax)
-
-
-def _further_dict(further: FurtherAnnotations | None) -> dict[str, Any] | None:
-    if further is None:
-        return None
-    return {
-        "best": further.best,
-        "all_ranks": further.all_ranks,
-        "pairs": [
-            {"ranks": [i + 1, j + 1], "needed": needed, "chance": further.chance[i, j]}
-            for (i, j), needed in further.pairs.items()
-        ],
-        "level": further.level,
-        "cap": further.cap,
-        "sd": further.sd,
-        "locations": None if further.locations is None else further.locations.tolist(),
-    }

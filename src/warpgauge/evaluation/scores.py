@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotation_budget import CAP, FurtherAnnotations
-from warpgauge.core.arrays import Bools, Floats, as_points
+from warpgauge.core.annotation_budget import CAP, FurtherAnnotations, further_by_growth
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.error_scores import displacement_norm, norm_name, rank_distribution
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.process import Posterior
@@ -74,7 +74,6 @@ def evaluate(
     mask: Any = None,
     jacobian_step: float | None = None,
     further: int = CAP,
-    candidates: ArrayLike | None = None,
     margin: float = 0.0,
     baseline: str | None = "identity",
 ) -> Evaluation:
@@ -110,8 +109,6 @@ def evaluate(
         Smallest difference of two scores that matters, in world units; transforms that differ by less are tied.
     baseline : str, optional
         Name of the transform that does nothing, where it is among them; the verdict tells the others against it.
-    candidates : (m, d) array, optional
-        Where further annotations may be suggested; the targets by default.
 
     Returns
     -------
@@ -130,8 +127,7 @@ def evaluate(
     model = as_truth(truth)
     if not transforms or len(np.asarray(targets)) == 0:
         raise InvalidInputError("evaluate needs at least one transform and one target.")
-    at = None if candidates is None else as_points(candidates, "candidates", model.d)
-    scene = Scene(grid, None if grid is None else grid.units, candidates=at)
+    scene = Scene(grid, None if grid is None else grid.units)
     with cell_progress(2) as begin:
         begin("mapping the targets")
         found = model.compared(transforms, targets)
@@ -150,8 +146,8 @@ def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
     leading = informed or whole
     more = None
     if how.further and len(leading.groups) < len(leading.judged.order):
-        part = comparison.part(MOST_JOINT_TARGETS, how.seed)
-        more = truth.further(leading.judged, part, cap=how.further, samples=int(how.samples), seed=how.seed)
+        judged, annotations = leading.judged, len(truth.annotations)
+        more = further_by_growth(judged.order, judged.win, annotations, how.further, int(how.samples))
     places, about = _excluded(truth, comparison, whole, how)
     found = (*undefined(comparison), *untested(comparison))
     flags = (*truth.flags, *found, *comparison.notes, *about)

@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats
 from warpgauge.evaluation.comparison import Comparison
@@ -168,10 +167,4 @@ class Truth(Protocol):
 
     def expected_errors(self, comparison: Comparison) -> Floats:
         """Error to be expected of each transform at every target, (K, n)."""
-        ...
-
-    def further(
-        self, judgement: Judgement, comparison: Comparison, *, cap: int, samples: int, seed: int = 0
-    ) -> FurtherAnnotations:
-        """Estimate how many more annotations would decide the ranking."""
         ...

@@ -146,8 +146,8 @@ def _how(job: Job, compared: Comparison) -> Scoring:
 
 
 def _trusted(compared: Comparison) -> tuple[str, str]:
-    """Return the verdict and sentence of the calibration; how sensitive a ranking is belongs to its company."""
-    found = Trust(diagnose(compared.posterior, compared.targets), None)
+    """Return the verdict and sentence of the calibration."""
+    found = Trust(diagnose(compared.posterior, compared.targets))
     return found.verdict, found.sentence
 
 
