@@ -181,7 +181,7 @@ def test_what_is_said_of_a_method_does_not_depend_on_the_company(posterior: Post
     aside = _evaluated(posterior, {"m2": METHODS["m2"]}, panel=REFERENCES)
     for name, fields in (("m2", (few, aside)), ("m1", (few,))):
         for other in fields:
-            for field in ("score", "interval", "score_known", "interval_known", "flags", "statistics", "vetted"):
+            for field in ("score", "interval", "flags", "statistics", "vetted"):
                 assert getattr(among.scores[name], field) == getattr(other.scores[name], field), field
     order, fewer = list(many), ["m2", "m1", *names]
     assert (
@@ -195,7 +195,7 @@ def test_a_bent_method_does_not_win_beside_a_panel(posterior: Posterior) -> None
     for share in (0.25, 0.5, 1.0):
         found = _evaluated(posterior, {**METHODS, "bent": _bent("m3", share), **REFERENCES}, panel=list(REFERENCES))
         assert found.scores["bent"].probability_best["2"] < 0.5
-        assert found.scores["bent"].probability_best_known["2"] < 0.5
+        assert found.scores["bent"].probability_best["2"] < 0.5
         assert not found.scores["bent"].vetted
         assert any("no registration has seen the annotations" in one for one in found.verdict.caveats)
         assert found.verdict.best != "bent"
@@ -376,17 +376,17 @@ def test_a_constant_bias_of_the_annotations_is_named(posterior: Posterior) -> No
     assert offsets[0] == offsets[1]
 
 
-def test_the_headline_is_over_what_the_annotations_inform(posterior: Posterior) -> None:
-    """Targets far outside are extrapolated: another order there is said, and does not lead."""
+def test_verdict_and_table_are_over_the_same_targets(posterior: Posterior) -> None:
+    """All of them; where the annotations inform few, the verdict says so."""
     far = np.concatenate([TARGETS, TARGETS[:40] + 2000.0])
     lucky = lambda at: np.where(at[:, :1] > 1000, at, METHODS["m3"](at))  # noqa: E731
     judge = wg.judge(posterior, {**METHODS, "lucky": lucky})
     found = wg.evaluate(judge, {**METHODS, "lucky": lucky}, far, samples=100, regularity_over=False, further=0)
     assert not found.known[len(TARGETS) :].any()
     assert found.known[: len(TARGETS)].mean() > 0.4
-    assert found.verdict.over_known
-    assert found.ranking(known=True)[0] == found.verdict.rows[0].name
-    assert any(one.startswith("These figures are over the") for one in found.verdict.caveats)
+    assert [row.name for row in found.verdict.rows] == found.ranking()
+    assert found.verdict.known == found.known.mean()
+    assert any(one.startswith("The annotations inform") for one in found.verdict.caveats)
 
 
 def test_a_panel_names_transforms(posterior: Posterior) -> None:

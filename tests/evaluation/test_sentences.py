@@ -14,7 +14,7 @@ from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
 from warpgauge.evaluation import Interval, Outcome, TransformScores, Verdict
 from warpgauge.evaluation.columns import Row
-from warpgauge.evaluation.sentences import calibration, joined, judged_share, length, probability, without
+from warpgauge.evaluation.sentences import calibration, joined, length, probability, without
 
 
 def row(name: str, score: float, low: float, high: float, best: float) -> Row:
@@ -185,7 +185,6 @@ def test_numbers_are_written_for_people() -> None:
         "below 0.01", "below 0.01", "0.50", "over 0.99", "over 0.99",
     ]  # fmt: skip
     assert [joined(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
-    assert judged_share(0.208) == "The annotations say enough about 21 % of the targets."
 
 
 def test_calibration_in_words() -> None:

@@ -39,13 +39,13 @@ NOTHING = 1e-9
 ERRORS = 4
 SAMPLES = 1000  # where an item does not say how many draws it has
 DRAWN = frozenset({
-    "score", "score_known", "interval", "interval_known", "statistics", "statistics_known", "expected_squared_error",
-    "root_expected_squared_error", "expected_rank", "rank_probabilities", "probability_best", "probability_best_known",
+    "score", "interval", "statistics", "expected_squared_error",
+    "root_expected_squared_error", "expected_rank", "rank_probabilities", "probability_best",
     "win_probability", "best", "all_ranks", "needed", "chance", "errors_at_targets", "model_based", "lead",
     "mean_score", "score_interval", "cases", "median_difference",
 })  # fmt: skip
 # By the paper's own judge these have a closed form.
-CLOSED = frozenset({"score", "score_known", "expected_squared_error", "root_expected_squared_error"})
+CLOSED = frozenset({"score", "expected_squared_error", "root_expected_squared_error"})
 # What repeats other figures (a table of them, an order by them, a hash over them).
 REPEATED = frozenset({"rows", "ranking", "commitment"})
 

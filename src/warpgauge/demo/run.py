@@ -158,7 +158,7 @@ def run_demo(
                 settings=project.settings.to_dict(),
             )
             show(2, 2)
-        evaluation, believed = found.evaluation, found.trust
+        evaluation, believed = found, found.trust
         true_scores = _true_scores(pair, found.transforms, project.targets)
     scores = evaluation.scores
     return DemoResult(
@@ -234,7 +234,7 @@ def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floa
 
 def _write_maps(folder: Path, project: Project, found: Evaluation) -> dict[str, Path]:
     """Write maps of the uncertainty, and of the errors of the best and the worst registration."""
-    posterior, transforms, evaluation = found.posterior, found.transforms, found.evaluation
+    posterior, transforms, evaluation = found.posterior, found.transforms, found
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
     ranking = [name for name in evaluation.ranking() if name != evaluation.baseline]
     chosen = [ranking[0], ranking[-1]] if len(ranking) > 1 else ranking

@@ -74,8 +74,6 @@ class Row:
         Probability that its RMS error is the smallest.
     norm, statistic : str
         The norm that is shown, and the statistic at hand.
-    over_known : bool
-        Whether `rms` is over the targets that the annotations inform, as in a verdict; otherwise over all.
     """
 
     scores: TransformScores
@@ -84,7 +82,6 @@ class Row:
     best: float = 0.0
     norm: str = PRIMARY
     statistic: str = SCORES[PRIMARY].statistic
-    over_known: bool = False
 
     @property
     def name(self) -> str:
@@ -94,7 +91,7 @@ class Row:
     @property
     def rms(self) -> Interval:
         """Median and interval of the true RMS error."""
-        return (self.scores.statistics_known if self.over_known else self.scores.statistics)[SCORES[PRIMARY].statistic]
+        return self.scores.statistics[SCORES[PRIMARY].statistic]
 
     @property
     def summary(self) -> Interval:
@@ -220,10 +217,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 def standing(evaluation: Evaluation) -> list[Row]:
     """Return the rows of an evaluation, the best transform first."""
     places = {name: place for place, name in enumerate(evaluation.ranking(evaluation.norm), 1)}
-    rows = [
-        replace(row, place=places.get(row.name), norm=evaluation.norm, over_known=False)
-        for row in evaluation.verdict.rows
-    ]
+    rows = [replace(row, place=places.get(row.name), norm=evaluation.norm) for row in evaluation.verdict.rows]
     return sorted(rows, key=lambda row: places.get(row.name, len(rows) + 1))  # disqualified ones last
 
 
@@ -234,11 +228,6 @@ def _by_mean(evaluation: Evaluation) -> bool:
 
 def _with_tolerance(evaluation: Evaluation) -> bool:
     return evaluation.tolerance is not None
-
-
-def _partly_known(evaluation: Evaluation) -> bool:
-    """Whether the annotations inform some of the targets, and not all."""
-    return bool(evaluation.known.any() and not evaluation.known.all())
 
 
 def _with_panel(evaluation: Evaluation) -> bool:
@@ -271,13 +260,6 @@ COLUMNS: tuple[Column, ...] = (
            {REPORT: "90 % interval from", **_IN_FILES}),
     Column("high_{norm}", "length", lambda row: row.scores.interval[row.norm][1], {REPORT: "to", **_IN_FILES}),
     Column("interval", "range", lambda row: row.ends, {TERMINAL: "90 % interval"}),
-    Column("known", "length", lambda row: row.scores.score_known[row.norm],
-           {TERMINAL: "known targets", REPORT: "at known targets ({units})"}, _partly_known),
-    Column("score_known_{norm}", "length", lambda row: row.scores.score_known[row.norm], _IN_FILES),
-    Column("low_known_{norm}", "length", lambda row: (row.scores.interval_known[row.norm] or (None, None))[0],
-           _IN_FILES),
-    Column("high_known_{norm}", "length", lambda row: (row.scores.interval_known[row.norm] or (None, None))[1],
-           _IN_FILES),
     Column("score_with_interval", "interval", lambda row: row.with_interval, {PAGE: "Error, {units}"}),
     Column("against_mean", "length", lambda row: row.scores.score[row.norm],
            {REPORT: "against posterior mean ({units})"}, _by_mean),
@@ -292,7 +274,7 @@ COLUMNS: tuple[Column, ...] = (
            {TERMINAL: "outside", REPORT: "outside its domain", **_IN_FILES}),
     Column("vetted", "text", lambda row: "yes" if row.scores.vetted else "no", _IN_FILES),
     Column("seen", "text", lambda row: "yes" if row.scores.vetted else "no", {TERMINAL: "vetted"}, _with_panel),
-    Column("expected_squared_error", "length", lambda row: row.scores.expected_squared_error, _IN_FILES),
+    Column("expected_squared_error", "square", lambda row: row.scores.expected_squared_error, _IN_FILES),
     Column("root_expected_squared_error", "length", lambda row: row.scores.root_expected_squared_error, _IN_FILES),
     Column("landmark_{statistic}", "length", lambda row: row.classical, _IN_FILES),
     Column("{statistic}", "length", lambda row: row.summary.median, _IN_FILES),
@@ -301,6 +283,6 @@ COLUMNS: tuple[Column, ...] = (
     Column("above", "share interval", lambda row: _triple(row.scores.statistics.get("above_tolerance")),
            {TERMINAL: "> {tolerance}", REPORT: "targets above {tolerance}"}, _with_tolerance),
     Column("folding", "share", _jacobian("folding"), {REPORT: "folded", **_IN_FILES}, _with_jacobians),
-    Column("sd_log_jacobian", "length", _jacobian("sd_log_jacobian"), _IN_FILES, _with_jacobians),
+    Column("sd_log_jacobian", "number", _jacobian("sd_log_jacobian"), _IN_FILES, _with_jacobians),
     Column("flags", "text", lambda row: ", ".join(flag.kind for flag in row.scores.flags), _IN_FILES),
 )  # fmt: skip

@@ -7,17 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
-from warpgauge.core.arrays import Floats, as_points
+from warpgauge.core.arrays import Floats
 from warpgauge.core.calibration import LEVELS, Coverage, binomial_interval, coverage, scaled_left_out
 from warpgauge.core.process import Posterior
 from warpgauge.core.tails import adjusted_significance, squared_radius
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.known_targets import known_targets
-from warpgauge.evaluation.sentences import calibration, trust_sentence
+from warpgauge.evaluation.sentences import calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +39,8 @@ class Trust:
 
     @property
     def sentence(self) -> str:
-        """The diagnostics' sentence, and what the annotations leave open."""
-        return trust_sentence(self)
+        """The diagnostics' sentence."""
+        return self.diagnostics.sentence
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
@@ -60,7 +58,6 @@ class Trust:
             "applied_factor": found.applied_factor,
             "asked_factor": found.asked_factor,
             "outliers": [asdict(one) for one in found.outliers],
-            "known": found.known,
         }
 
     def to_json(self) -> str:
@@ -68,9 +65,9 @@ class Trust:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-def trust(posterior: Posterior, targets: ArrayLike | None = None) -> Trust:
-    """Return whether a posterior is calibrated, at its own scale, and what it knows of targets."""
-    return Trust(diagnose(posterior, None if targets is None else as_points(targets, "targets", posterior.d)))
+def trust(posterior: Posterior) -> Trust:
+    """Return whether a posterior is calibrated, at its own scale."""
+    return Trust(diagnose(posterior))
 
 
 # The three coverages are tested together at 5 % (Bonferroni).
@@ -112,8 +109,6 @@ class Diagnostics:
         Factor on the covariance that the posterior uses, and the one that its residuals ask for.
     outliers : tuple of Outlier
         Annotations with p below 0.01 / L, the most surprising first.
-    known : float or None
-        Share of the targets that the annotations inform (`warpgauge.evaluation.known_targets`).
     verdict : {"calibrated", "overconfident", "underconfident", "undetermined"}
         By the stated test: is each level within the binomial interval of its coverage, the three together at 5 %?
     sentence : str
@@ -129,7 +124,6 @@ class Diagnostics:
     applied_factor: float
     asked_factor: float
     outliers: tuple[Outlier, ...]
-    known: float | None
     verdict: str
     sentence: str
 
@@ -142,7 +136,7 @@ class Diagnostics:
         return self.verdict == "calibrated"
 
 
-def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics:
+def diagnose(posterior: Posterior) -> Diagnostics:
     """Compare every annotation with its prediction from all others, at the confidence that this posterior claims.
 
     A calibrated posterior is tested with its own factor: residual l has the covariance ``c k_l + N_l``.
@@ -173,7 +167,6 @@ def diagnose(posterior: Posterior, targets: Floats | None = None) -> Diagnostics
         applied_factor=float(posterior.scale),
         asked_factor=posterior.asked_factor(),
         outliers=outliers,
-        known=None if targets is None else float(np.mean(known_targets(posterior, targets))),
         verdict=verdict,
         sentence=calibration(verdict, covered, FEWEST, [one.row for one in outliers]),
     )

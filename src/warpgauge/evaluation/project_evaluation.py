@@ -92,7 +92,7 @@ def evaluate_comparison(
         diagonal=None if grid is None else grid.diagonal, margin=smallest, further=CAP if further else 0, **options
     )
     found = scored(truth, opened, how)
-    return found.trusted(trust(opened.posterior, opened.targets)) if with_trust else found
+    return found.trusted(trust(opened.posterior)) if with_trust else found
 
 
 def project_posterior(project: Project) -> Posterior:

@@ -99,8 +99,6 @@ class TransformScores:
         Share of the targets outside the transform's domain.
     vetted : bool
         Whether it cannot have seen the annotations: a reference of the panel, or one that passed the leak test.
-    score_known, interval_known, probability_best_known, statistics_known : dict
-        The same over the targets that the annotations inform; None for each norm where there is no such target.
     statistics : dict of Interval
         Over joint posterior samples: ``mean``, ``rms``, ``median``, ``p90``, ``max`` of the error over the targets,
         ``above_tolerance`` where a tolerance was given, ``relative_mean``, ``relative_median`` and ``relative_max``
@@ -128,15 +126,6 @@ class TransformScores:
     regularity: Regularity | None = None
     flags: tuple[Flag, ...] = ()
     vetted: bool = False
-    score_known: dict[str, Any] = field(default_factory=dict)
-    interval_known: dict[str, Any] = field(default_factory=dict)
-    probability_best_known: dict[str, Any] = field(default_factory=dict)
-    statistics_known: dict[str, Interval] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("score_known", "interval_known", "probability_best_known"):
-            if not getattr(self, name):
-                object.__setattr__(self, name, dict.fromkeys(self.score))
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
@@ -211,11 +200,6 @@ class Evaluation(Tabular):
         return replace(self, trust=trust, verdict=self.verdict.with_trust(trust))
 
     @property
-    def evaluation(self) -> Evaluation:
-        """The evaluation itself."""
-        return self
-
-    @property
     def posterior(self) -> Posterior:
         """What the annotations alone say: for maps and calibration."""
         return self.comparison.posterior
@@ -249,11 +233,6 @@ class Evaluation(Tabular):
     def targets(self) -> int:
         """Number of targets that errors count over."""
         return self.verdict.counts["targets"]
-
-    @property
-    def excluded_targets(self) -> int:
-        """Number of targets left out for all because some transform is not defined there."""
-        return self.verdict.counts["excluded_targets"]
 
     @property
     def samples(self) -> int:
@@ -303,20 +282,17 @@ class Evaluation(Tabular):
             found.append(sentences.without(rows, self.without_flagged.verdict))
         return found
 
-    def ranking(self, norm: str | float = columns.PRIMARY, *, known: bool = False) -> list[str]:
-        """Names from best to worst by the score, over all targets or over the known ones.
+    def ranking(self, norm: str | float = columns.PRIMARY) -> list[str]:
+        """Names from best to worst by the score.
 
         Transforms that the leak test found to have seen annotations are left out.
         """
         key = norm if isinstance(norm, str) else norm_name(norm)
         if key not in self.norms:
             raise InvalidInputError(f"The evaluation has the norms {', '.join(self.norms)}, not {key}.")
-        if known and not self.known.any():
-            raise InvalidInputError("The annotations inform none of the targets: there is no ranking over known ones.")
         leaked = {flag.transform for flag in self.flags if flag.code == LEAK}
         ranked = [name for name in self.scores if name not in leaked]
-        field_ = "score_known" if known else "score"
-        return sorted(ranked, key=lambda name: getattr(self.scores[name], field_)[key])
+        return sorted(ranked, key=lambda name: self.scores[name].score[key])
 
     def probability_below(self, name: str, value: float, statistic: str = "rms") -> float:
         """Posterior probability that a statistic of a transform's true error is at most ``value``.
@@ -343,7 +319,6 @@ class Evaluation(Tabular):
             **self.verdict.to_dict(),
             "annotations": self.annotations,
             "targets": self.targets,
-            "excluded_targets": self.excluded_targets,
             "samples": self.samples,
             "seed": self.seed,
             "tolerance": self.tolerance,

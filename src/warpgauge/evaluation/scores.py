@@ -114,10 +114,10 @@ def evaluate(
     -------
     Evaluation
         A target at which a transform is not defined (NaN) counts against it with the error before registration, or that
-        of the panel's worst reference if that is worse; its share is in ``outside``. Scores are over all targets, those
-        with the ending ``_known`` over the targets that the annotations inform (``known``). Of more than 1000 targets,
-        each of ten batches of samples uses its own random 500; the error that this adds is part of every interval. The
-        maximum over the targets (norm infinity) is then that over 500.
+        of the panel's worst reference if that is worse; its share is in ``outside``. Scores are over all targets;
+        ``known`` says which of them the annotations inform. Of more than 1000 targets, each of ten batches of samples
+        uses its own random 500; the error that this adds is part of every interval. The maximum over the targets (norm
+        infinity) is then that over 500.
     """
     grid = diagonal if isinstance(diagonal, Grid) else None
     how = Scoring(
@@ -137,28 +137,24 @@ def evaluate(
 
 @one_blas_thread()
 def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
-    """Score the transforms of a comparison by a model of the truth, over all targets and over the known ones."""
-    every, known = _sampled(truth, comparison, how)
+    """Score the transforms of a comparison by a model of the truth."""
+    every = _sampled(truth, comparison, how)
     whole = Standings.of(truth, comparison, every, how)
-    informed = whole if known is every else None
-    if known is not None and informed is None:
-        informed = Standings.of(truth, comparison.at_rows(comparison.known), known, how)
-    leading = informed or whole
     more = None
-    if how.further and len(leading.groups) < len(leading.judged.order):
-        judged, annotations = leading.judged, len(truth.annotations)
+    if how.further and len(whole.groups) < len(whole.judged.order):
+        judged, annotations = whole.judged, len(truth.annotations)
         more = further_by_growth(judged.order, judged.win, annotations, how.further, int(how.samples))
     places, about = _excluded(truth, comparison, whole, how)
     found = (*undefined(comparison), *untested(comparison))
     flags = (*truth.flags, *found, *comparison.notes, *about)
-    scores = _all_scores(truth, whole, informed, comparison, flags, how)
+    scores = _all_scores(truth, whole, comparison, flags, how)
     return Evaluation(
         comparison=comparison,
         judged_by=truth,
         scores=scores,
         norms=tuple(norm_name(p) for p in how.norms),
         win_probability=whole.judged.win,
-        verdict=_verdict(truth, whole, informed, comparison, scores, flags, more, how),
+        verdict=_verdict(truth, whole, comparison, scores, flags, more, how),
         known=comparison.known,
         excluded=places,
         seed=int(how.seed),
@@ -302,31 +298,27 @@ def _excluded(truth: Truth, comparison: Comparison, whole: Standings, how: Scori
 def _verdict(
     truth: Truth,
     whole: Standings,
-    informed: Standings | None,
     comparison: Comparison,
     scores: Mapping[str, TransformScores],
     flags: tuple[Flag, ...],
     more: FurtherAnnotations | None,
     how: Scoring,
 ) -> Verdict:
-    names, scene, standing = list(comparison.transforms), comparison.scene, informed or whole
-    groups, win = standing.groups, standing.judged.win
+    names, scene = list(comparison.transforms), comparison.scene
+    groups, win = whole.groups, whole.judged.win
     return Verdict.of(
-        _rows(scores, standing, known=informed is not None),
+        _rows(scores, whole),
         [[names[k] for k in group] for group in groups],
         separated=all(win[groups[0][0], k] >= DECISIVE for k in groups[0][1:]) if groups else False,
         baseline=comparison.baseline,
         counts={
             "annotations": len(truth.annotations),
             "targets": len(comparison.targets),
-            "excluded_targets": 0,
             "samples": int(how.samples),
         },
         flags=flags,
         region=Region.of(scene.region) if scene.region else None,
         known=float(comparison.known.mean()),
-        over_known=informed is not None,
-        order=tuple(names[k] for k in whole.judged.order),
         assumptions=_assumptions(truth, names),
         missed=missed_share(len(truth.annotations)) if truth.candidate_weights is not None else None,
         further=more,
@@ -352,57 +344,44 @@ def _without_flagged(truth: Truth, comparison: Comparison, how: Scoring) -> Eval
     return scored(other, comparison.without(rows), replace(how, tolerance=None, regularity_over=False, further=0))
 
 
-def _sampled(truth: Truth, comparison: Comparison, how: Scoring) -> tuple[Draws, Draws | None]:
-    """Summarise joint draws of the truth over all targets and over the known ones; None where none is known.
+def _sampled(truth: Truth, comparison: Comparison, how: Scoring) -> Draws:
+    """Summarise joint draws of the truth over all targets.
 
     Of many targets, each batch has its own random part: the draws of different batches differ by what their parts are,
     so that the error of taking parts is in them.
     """
     samples = int(how.samples)
     parts = comparison.parts(how.seed, samples)
-    if len(parts) == 1:
-        return _drawn(truth, parts[0], samples, how.seed, how)
-    every, known = [], []
     counts = np.diff(np.linspace(0, samples, len(parts) + 1).astype(np.int64))
-    for batch, (part, count) in enumerate(zip(parts, counts, strict=True)):
-        found = _drawn(truth, part, int(count), how.seed + batch, how)
-        every.append(found[0])
-        if found[1] is not None:
-            known.append(found[1])
-    whole = Draws.joined(every)
-    if comparison.known.all():
-        return whole, whole
-    return whole, Draws.joined(known) if known else None
+    return Draws.joined(
+        [
+            _drawn(truth, part, int(count), how.seed + batch, how)
+            for batch, (part, count) in enumerate(zip(parts, counts, strict=True))
+        ]
+    )
 
 
-def _drawn(truth: Truth, part: Comparison, count: int, seed: int, how: Scoring) -> tuple[Draws, Draws | None]:
-    """Draw the errors over all targets and over the known ones; the lengths of one transform at a time are held."""
+def _drawn(truth: Truth, part: Comparison, count: int, seed: int, how: Scoring) -> Draws:
+    """Draw the errors over the targets; the lengths of one transform at a time are held."""
     sizes, calls = truth.draws_over(part, count, seed)
-    whole = np.ones(len(part.targets), dtype=bool)
-    sets = [whole] if part.known.all() or not part.known.any() else [whole, part.known]
-    columns: list[list[tuple[dict[str, Floats], ...]]] = [[] for _ in sets]
+    columns: list[tuple[dict[str, Floats], ...]] = []
     half, together = np.arange(count) % 2 == 1, bool(truth.comparable(part.transforms).all())
     for k in range(len(part.transforms)):
-        lengths = sizes.lengths(k), calls.lengths(k)
-        for rows, found in zip(sets, columns, strict=True):
-            sized, one = (_both(each, rows, how) for each in lengths)
-            found.append((_mixed(*sized, half), _mixed(*one, half), *(one if together else sized)))
+        sized, one = (_both(each.lengths(k), how) for each in (sizes, calls))
+        columns.append((_mixed(*sized, half), _mixed(*one, half), *(one if together else sized)))
     norms = {"rms", *(draws_of(norm_name(p)) for p in how.norms)}
-    made = []
-    for found in columns:
-        every, called, heard, unheard = (
-            {key: np.stack([one[at][key] for one in found], axis=1) for key in found[0][0] if at == 0 or key in norms}
-            for at in range(4)
-        )
-        made.append(Draws(every, called, heard, unheard, sizes.sound))
-    return made[0], made[-1] if part.known.any() else None
+    every, called, heard, unheard = (
+        {key: np.stack([one[at][key] for one in columns], axis=1) for key in columns[0][0] if at == 0 or key in norms}
+        for at in range(4)
+    )
+    return Draws(every, called, heard, unheard, sizes.sound)
 
 
-def _both(lengths: tuple[Floats, Floats], rows: Bools, how: Scoring) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Summarise the errors over some targets, heard and unheard."""
+def _both(lengths: tuple[Floats, Floats], how: Scoring) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Summarise the errors over the targets, heard and unheard."""
     heard, unheard = lengths
-    one = _summarised(heard[:, rows], how)
-    return one, one if unheard is heard else _summarised(unheard[:, rows], how)
+    one = _summarised(heard, how)
+    return one, one if unheard is heard else _summarised(unheard, how)
 
 
 def _mixed(heard: Mapping[str, Floats], unheard: Mapping[str, Floats], half: Bools) -> dict[str, Floats]:
@@ -420,21 +399,17 @@ def _summarised(lengths: Floats, how: Scoring) -> dict[str, Floats]:
     return found
 
 
-def _rows(scores: Mapping[str, TransformScores], standing: Standings, *, known: bool) -> list[Row]:
+def _rows(scores: Mapping[str, TransformScores], standing: Standings) -> list[Row]:
     """Return the rows of the verdict, best first; disqualified transforms come last, without a group."""
     every, best = list(scores.values()), standing.best.get(PRIMARY)
     group = {k: number for number, members in enumerate(standing.groups, 1) for k in members}
     order = [*standing.judged.order, *(k for k in range(len(every)) if k not in group)]
-    return [
-        Row(every[k], at, group.get(k), 0.0 if best is None else float(best[k]), over_known=known)
-        for at, k in enumerate(order, 1)
-    ]
+    return [Row(every[k], at, group.get(k), 0.0 if best is None else float(best[k])) for at, k in enumerate(order, 1)]
 
 
 def _all_scores(
     truth: Truth,
     whole: Standings,
-    informed: Standings | None,
     comparison: Comparison,
     flags: tuple[Flag, ...],
     how: Scoring,
@@ -466,22 +441,8 @@ def _all_scores(
             regularity=_regularity(transform, comparison.targets, how),
             flags=tuple(flag for flag in flags if flag.transform == name),
             vetted=name in truth.vetted,
-            **({} if informed is None else _known_scores(informed, list(keys.values()), by_norm, k)),
         )
     return result
-
-
-def _known_scores(informed: Standings, norms: Sequence[str], by_norm: set[str], k: int) -> dict[str, Any]:
-    """Return the fields of a transform's scores over the known targets."""
-    draws = informed.drawn.draws
-    return {
-        "score_known": {norm: float(informed.judged.scores[norm][k]) for norm in norms},
-        "interval_known": {norm: _interval(informed, norm, k) for norm in norms},
-        "probability_best_known": {norm: float(informed.best[norm][k]) for norm in norms},
-        "statistics_known": {
-            key: Interval.of(value[:, k], informed.drawn.sound) for key, value in draws.items() if key not in by_norm
-        },
-    }
 
 
 def _interval(standing: Standings, norm: str, k: int) -> tuple[float, float]:

@@ -17,7 +17,6 @@ from warpgauge.display import counted, shown_units
 if TYPE_CHECKING:
     from warpgauge.evaluation.columns import Row
     from warpgauge.evaluation.design_verdict import DesignVerdict
-    from warpgauge.evaluation.diagnostics import Trust
     from warpgauge.evaluation.exact_verdict import ExactPair, ExactVerdict
     from warpgauge.evaluation.flags import Flag
     from warpgauge.evaluation.gate import GateResult
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 # At most this many tied methods are named, and only those with at least this probability of being the best.
 _MOST_NAMED = 3
 _WORTH_NAMING = 0.05
+# Where the annotations inform a smaller share of the targets, the verdict warns.
+HALF = 0.5
 # Where the probabilities of being best add up to less, most of it depends on whether an unvetted method is honest.
 _MOSTLY_OPEN = 0.5
 
@@ -79,20 +80,15 @@ def caveats(found: Verdict) -> list[str]:
 
 
 def _over(found: Verdict) -> list[str]:
-    """Return over which targets the figures are, and where the order over all targets differs."""
+    """Return which share of the targets the annotations inform, where it is not all of them."""
     if found.known is None or found.known == 1 or not found.counts["annotations"]:
         return []
-    if not found.over_known:
+    if found.known == 0:
         return ["The annotations inform none of the targets, so all figures are extrapolated."]
-    best, order = found.rows[0], [row.name for row in found.rows if row.group is not None]
-    everywhere = best.scores.statistics[best.statistic].median
-    same = "the order is the same"
-    if order != list(found.order):
-        same = f"the order is another one, first {joined(found.order[:_MOST_NAMED])}"
-    return [
-        f"These figures are over the {percent(found.known)} of the targets that the annotations inform. Over all "
-        f"targets, where the rest is extrapolated, {best.name} has about {length(everywhere, found.units)}, and {same}."
-    ]
+    share = percent(found.known)
+    if found.known < HALF:
+        return [f"The annotations inform only {share} of the targets: most of the figures are extrapolated."]
+    return [f"The annotations inform {share} of the targets; on the others the figures are extrapolated."]
 
 
 # Flags of a transform that may be the best which belong to the verdict itself.
@@ -317,11 +313,6 @@ def calibration(verdict_: str, coverage: Sequence[Coverage], fewest: int, outlie
     if outliers:
         words += f"; {numbered(outliers)} contradict{'' if len(outliers) > 1 else 's'} the others"
     return words + "."
-
-
-def judged_share(share: float) -> str:
-    """Return a sentence with the share of targets that the annotations cover."""
-    return f"The annotations say enough about {100 * share:.0f} % of the targets."
 
 
 def without(rows: Sequence[int], verdict_: str) -> str:
@@ -551,14 +542,6 @@ _FLAGS = {
     "untested": _untested,
     "too_good": _too_good,
 }
-
-
-def trust_sentence(found: Trust) -> str:
-    """Return whether the model is calibrated, and what the annotations leave open."""
-    parts = [found.diagnostics.sentence]
-    if found.diagnostics.known is not None:
-        parts.append(judged_share(found.diagnostics.known))
-    return " ".join(parts)
 
 
 def design(found: DesignVerdict) -> str:

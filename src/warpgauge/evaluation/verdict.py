@@ -66,7 +66,7 @@ class Verdict(str):
     rows : tuple of Row
         The transforms, best first.
     counts : dict
-        ``annotations``, ``targets``, ``excluded_targets`` and ``samples``.
+        ``annotations``, ``targets`` and ``samples``.
     baseline : str or None
         Name of the transform that does nothing, where it is among them.
     flags : tuple of warpgauge.evaluation.Flag
@@ -75,10 +75,6 @@ class Verdict(str):
         What the targets stand for, where that is known.
     known : float or None
         Share of the targets that the annotations inform, where it was computed.
-    over_known : bool
-        Whether outcome, groups and rows are over those targets; otherwise over all, because there are none.
-    order : tuple of str
-        The ranking over all targets.
     assumptions : tuple of str
         Codes of what the verdict takes for granted: ``"unseen_annotations"`` (no registration was fitted to the
         annotations, and sealed answers did not test it), ``"company"`` (without a panel of references, sizes depend on
@@ -106,8 +102,6 @@ class Verdict(str):
     flags: tuple[Flag, ...] = ()
     region: Region | None = None
     known: float | None = None
-    over_known: bool = False
-    order: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     missed: float | None = None
     further: FurtherAnnotations | None = None
@@ -175,7 +169,6 @@ class Verdict(str):
         """Return the verdict with what is known of the model."""
         return replace(
             self,
-            known=trust.diagnostics.known,
             calibration=trust.verdict,
         )
 
@@ -187,7 +180,6 @@ class Verdict(str):
             "best": self.best,
             "region": None if self.region is None else self.region.code,
             "known": self.known,
-            "over_known": self.over_known,
             "caveats": self.caveats,
             "missed": self.missed,
             "assumptions": list(self.assumptions),

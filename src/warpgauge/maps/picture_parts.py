@@ -165,7 +165,7 @@ _NATS = 0.5 * np.log(2 * np.pi * np.e)
 # Shares of the kernel's own standard deviation: three quarters of its variance explained, and none of it. In between a
 # map fades by the logarithm, so that half of the variance explained is half known.
 _KNOWN, _UNKNOWN = 0.5, 1.0
-# From this opacity on, the annotations say enough about a point.
+# From this opacity on, a point counts as near annotations.
 HALF_KNOWN = 0.5
 # The same in pixels: below one of them no match counts as unknown, however stiff the kernel was found to be.
 _KNOWN_PIXELS, _UNKNOWN_PIXELS = 1.0, 3.0

@@ -32,7 +32,7 @@ from warpgauge.maps.picture_parts import (
 )
 
 UNKNOWN = "not enough annotations"
-INSIDE = "inside the line, the annotations say enough"
+INSIDE = "inside the line, annotations are near"
 OUTSIDE = "outside the transform's domain"
 BOUNDARY = "boundary of a region"
 _BACKGROUND = "#808080"  # neutral, as images are judged by eye
@@ -93,7 +93,7 @@ class Picture:
     tolerance : float, optional
         Named in the legend of exceedance maps.
     outline : bool
-        Draw a line around what the annotations say enough about, instead of fading and hatching the rest.
+        Draw a line around what lies near annotations, instead of fading and hatching the rest.
     high : float, optional
         Upper end of the colour scale; larger values have its colour.
     labels : int array, optional
@@ -280,7 +280,7 @@ def _hatch(place: Any, plane: Plane, share: Floats) -> None:
 
 
 def _outline(place: Any, plane: Plane, share: Floats) -> None:
-    """Draw the line between what the annotations say enough about and what not, where there is one."""
+    """Draw the line between what lies near annotations and what does not, where there is one."""
     known = share >= HALF_KNOWN
     if min(share.shape) < 2 or known.all() or not known.any():
         return

@@ -84,8 +84,8 @@ class Report:
 
     @property
     def judged(self) -> float | None:
-        """Share of the targets about which the annotations say enough: the one number for it."""
-        return None if self.evaluation.trust is None else self.evaluation.trust.diagnostics.known
+        """Share of the targets that the annotations inform: the one number for it."""
+        return self.evaluation.verdict.known
 
     @property
     def methods(self) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.display import counted, csv_table
 from warpgauge.evaluation import Certificate, Trust, columns
-from warpgauge.evaluation.sentences import joined, judged_share, length, without
+from warpgauge.evaluation.sentences import joined, length, without
 from warpgauge.maps import map_picture
 from warpgauge.report import charts
 from warpgauge.report.map_section import MOST_SHOWN, best_method, checkerboards, map_pictures
@@ -68,7 +68,6 @@ def section_values(report: Report) -> dict[str, Any]:
         "trust": report.evaluation.trust,
         "units": report.units,
         "score": columns.score_words(report.evaluation.norm),
-        "judged": "" if report.judged is None else judged_share(report.judged),
         "compared": joined(methods) if len(methods) <= _MOST_LISTED else f"{len(methods)} methods",
         "annotations": counted(report.evaluation.annotations, "annotation"),
         "version": versions()["warpgauge"],

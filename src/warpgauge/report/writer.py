@@ -54,9 +54,7 @@ def write_report(
     report = Report(evaluation, **shown)
     say("calibration")
     if evaluation.trust is None and len(evaluation.posterior.annotations):
-        report = replace(
-            report, evaluation=evaluation.trusted(trust(evaluation.posterior, evaluation.comparison.targets))
-        )
+        report = replace(report, evaluation=evaluation.trusted(trust(evaluation.posterior)))
     made = maps if isinstance(maps, MethodMaps) else _maps(report, say) if maps else None
     report = replace(report, maps=made)
     say("page")

@@ -15,8 +15,7 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.core.parallel import one_blas_thread
-from warpgauge.evaluation import Comparison, Evaluation
-from warpgauge.evaluation.diagnostics import Trust, diagnose
+from warpgauge.evaluation import Comparison, Evaluation, diagnose
 from warpgauge.evaluation.flags import EXCLUDED
 from warpgauge.evaluation.judge import Judge, judge_of
 from warpgauge.evaluation.project_evaluation import BASELINE, MARGIN_PX
@@ -39,7 +38,7 @@ from warpgauge.study.pairs import (
 )
 
 # Of a method's scores, what depends on the other methods.
-_OF_COMPANY = ("probability_best", "probability_best_known", "expected_rank", "rank_probabilities")
+_OF_COMPANY = ("probability_best", "expected_rank", "rank_probabilities")
 # Of an evaluation, what does not.
 _OF_PAIR = (
     "annotations", "targets", "samples", "seed", "tolerance", "diagonal", "norms", "units", "baseline", "margin",
@@ -147,7 +146,7 @@ def _how(job: Job, compared: Comparison) -> Scoring:
 
 def _trusted(compared: Comparison) -> tuple[str, str]:
     """Return the verdict and sentence of the calibration."""
-    found = Trust(diagnose(compared.posterior, compared.targets))
+    found = diagnose(compared.posterior)
     return found.verdict, found.sentence
 
 
