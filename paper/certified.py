@@ -1,4 +1,4 @@
-"""Study of certified verdicts: how often exact and normal verdicts and gates are wrong, and how many answers they need.
+"""Study of certified verdicts: how often exact verdicts and gates are wrong, and how many answers they need.
 
 Audits are drawn from 30 made populations (`paper.certified_populations`) and from real registrations: elastix-lung,
 whose 50 sound landmarks are then the whole population, also with rare failures added to one of two registrations.
@@ -18,13 +18,10 @@ from paper.curves import rng_for
 from paper.datasets import Floats, elastix_lung_registrations
 from paper.experiment import Experiment, Findings, Result, Run
 from warpgauge.core import (
-    FEWEST_LOOKS,
-    Draws,
     GateDraws,
     beyond_segment,
     contest_sizes,
     length_difference,
-    log_evidence,
     log_wealth,
     pooled_tickets,
     proven,
@@ -32,7 +29,6 @@ from warpgauge.core import (
     segment_bound,
     segment_difference,
     sequential_draw,
-    single_draws,
 )
 from warpgauge.evaluation import CLEAR, ladder_of
 
@@ -105,8 +101,6 @@ def looked_at(errors: Floats, rng: np.random.Generator) -> dict[str, Any]:
         for name, (at, sign) in told.items():
             right = [order["mean"], order["squared"]] if name == "better" else [order[name]]
             found[f"{design}, exact, {name}"] = [at, at is not None and any(sign != one for one in right)]
-        at, sign = normal_look(squares_at=np.square(errors[:, rows]).sum(axis=2), rows=rows, q=q, population=len(first))
-        found[f"{design}, normal"] = [at, at is not None and sign != order["squared"]]
     return found
 
 
@@ -148,15 +142,6 @@ def exact_looks(
             if at is not None and (said[name][0] is None or at < (said[name][0] or 0)):
                 said[name] = at, sign
     return said
-
-
-def normal_look(squares_at: Floats, rows: Any, q: Floats, population: int) -> tuple[int | None, int]:
-    """Return the look at which the former rule decides, and for whom."""
-    draws = Draws(rows, np.minimum(q, 1.0), np.arange(len(rows)), population)
-    values = single_draws(draws, squares_at[1] - squares_at[0])
-    evidence = log_evidence(values)
-    sure = np.flatnonzero((evidence >= np.log(1 / ALPHA)) & (np.arange(1, len(rows) + 1) >= FEWEST_LOOKS))
-    return (None, 0) if not len(sure) else (int(sure[0]) + 1, int(np.sign(values[: sure[0] + 1].sum())))
 
 
 def builds(name: str, rng: np.random.Generator) -> tuple[Floats, Floats]:

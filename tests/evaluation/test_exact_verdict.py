@@ -26,8 +26,8 @@ def audit(mapped: Array, truth: Array, count: int, rng: np.random.Generator, eve
     n = len(rows)
     return AuditData(
         tuple("abcdefgh"[:K]), Draws(rows, q, np.arange(n), N), np.ones(n, dtype=bool), truth[rows],
-        np.zeros((n, d, d)), mapped[:, rows], None, None, np.ones(n, dtype=bool), pending=np.zeros(n, dtype=bool),
-        apart=Apart.of(mapped, rows), bets=np.ones((K, n), dtype=bool), undefined=np.zeros(K), even=even,
+        np.zeros((n, d, d)), mapped[:, rows], np.ones(n, dtype=bool), pending=np.zeros(n, dtype=bool),
+        apart=Apart.of(mapped, rows), bets=np.ones((K, n), dtype=bool), undefined=np.zeros(K),
         diagonal=400.0, asked=mapped[:, rows],
     )  # fmt: skip
 
@@ -236,10 +236,8 @@ def test_the_best_of_four_is_named_with_bounds_that_hold() -> None:
     assert any("A failure of 1 % of the targets would have been missed with probability 0.45, and would reverse this verdict if it took at least" in one for one in found.further)  # fmt: skip  # noqa: E501
 
 
-def test_an_audit_of_a_former_version_is_refused_with_a_sentence() -> None:
+def test_a_level_outside_0_and_1_is_refused() -> None:
     rng = np.random.default_rng(13)
     data = audit(rng.normal(size=(2, 50, 2)), np.zeros((50, 2)), 5, rng)
-    with pytest.raises(InvalidInputError, match="--method normal"):
-        exact_verdict(replace(data, apart=None))
     with pytest.raises(InvalidInputError, match="between 0 and 1"):
         exact_verdict(data, level=1.0)

@@ -128,7 +128,6 @@ def test_the_sentence_names_the_best_the_undecided_and_the_effort() -> None:
     assert result.verdict.startswith("good is the best of 4 methods with probability ")
     assert result.verdict.endswith("tied with 1 other method.")
     assert result.further is not None
-    assert result.further.all_ranks is None
     decided = evaluate(posterior, {"good": mean, "bad": mean + 60}, targets, samples=50)
     assert "Next is bad with" in decided.verdict
     assert decided.further is None

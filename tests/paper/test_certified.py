@@ -27,7 +27,7 @@ def test_quick_looks_are_those_of_the_verdict(name: str) -> None:
     def verdict(n: int) -> str | None:
         data = AuditData(
             ("1", "-1"), Draws(rows[:n], q[:n], np.arange(n), len(truth)), np.ones(n, dtype=bool), truth[rows[:n]],
-            np.zeros((n, 2, 2)), mapped[:, rows[:n]], None, None, np.ones(n, dtype=bool),
+            np.zeros((n, 2, 2)), mapped[:, rows[:n]], np.ones(n, dtype=bool),
             apart=Apart.of(mapped, rows[:n]), diagonal=certified.DIAGONAL,
         )  # fmt: skip
         return exact_verdict(data).best

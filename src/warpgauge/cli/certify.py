@@ -17,7 +17,6 @@ from warpgauge.errors import InvalidInputError
 Examples:
   warpgauge certify trial
   warpgauge certify trial bspline demons --out trial.json --by "A. Organiser"
-  warpgauge certify trial --method normal
   warpgauge certify trial --unseal --out trial.json   (opens the sealed answers)
   warpgauge certify --check trial.json                (anywhere, without the project)
   warpgauge certify --check trial.json trial"""
@@ -29,13 +28,6 @@ Examples:
 @click.option("--out", type=NEW_FILE, help="Write the certificate (JSON) here.")
 @click.option("--by", "signed_off_by", default="", help="Name of the person responsible; written into the certificate.")
 @click.option("--unseal", is_flag=True, help="Open the sealed answers permanently: they are then used like all others.")
-@click.option(
-    "--method",
-    type=click.Choice(["exact", "normal"]),
-    default="exact",
-    show_default=True,
-    help="exact: by the random draw alone. normal: fewer answers, but assumes about normal values.",
-)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of bounds and decisions.")
 @seed_option
 @json_option

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from warpgauge.core.designs import contest_sizes, sequential_draw
     from warpgauge.core.error_scores import win_probabilities
-    from warpgauge.core.estimators import FEWEST_LOOKS, Draws, Predictions, log_evidence, single_draws
+    from warpgauge.core.estimators import Draws
     from warpgauge.core.process import Posterior
     from warpgauge.core.slips import Screening, screen
     from warpgauge.core.tickets import log_wealth, pooled_tickets, proven
@@ -29,7 +29,7 @@ _HOMES = {
     "segment_difference",
     "designs": "contest_sizes sequential_draw",
     "error_scores": "win_probabilities",
-    "estimators": "FEWEST_LOOKS Draws Predictions log_evidence single_draws",
+    "estimators": "Draws",
     "process": "Posterior",
     "slips": "Screening screen",
     "tickets": "log_wealth pooled_tickets proven",
@@ -37,16 +37,13 @@ _HOMES = {
 _HOME_OF = {name: f"warpgauge.core.{module}" for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "FEWEST_LOOKS",
     "Draws",
     "GateDraws",
     "Posterior",
-    "Predictions",
     "Screening",
     "beyond_segment",
     "contest_sizes",
     "length_difference",
-    "log_evidence",
     "log_wealth",
     "pooled_tickets",
     "proven",
@@ -55,7 +52,6 @@ __all__ = [
     "segment_bound",
     "segment_difference",
     "sequential_draw",
-    "single_draws",
     "win_probabilities",
 ]
 

@@ -14,7 +14,6 @@ from warpgauge.evaluation.certificate import (
     read_certificate,
 )
 from warpgauge.evaluation.comparison import Comparison, Scene, Values, landmark_table
-from warpgauge.evaluation.design_verdict import DesignVerdict, design_verdict
 from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, Trust, diagnose, trust
 from warpgauge.evaluation.exact_verdict import CLEAR, ExactVerdict, exact_verdict, ladder_of
 from warpgauge.evaluation.flags import Flag
@@ -42,7 +41,6 @@ __all__ = [
     "AuditWatch",
     "Certificate",
     "Comparison",
-    "DesignVerdict",
     "Diagnostics",
     "Evaluation",
     "ExactVerdict",
@@ -69,7 +67,6 @@ __all__ = [
     "certify_project",
     "check_certificate",
     "default_step",
-    "design_verdict",
     "diagnose",
     "evaluate",
     "evaluate_comparison",

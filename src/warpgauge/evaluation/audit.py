@@ -15,20 +15,14 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.estimators import Draws, Predictions
+from warpgauge.core.estimators import Draws
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.comparison import Comparison, mapped
-from warpgauge.evaluation.judge import FEWEST, judge_of
 from warpgauge.project import AuditRound, Project, State
 from warpgauge.session.audit_questions import audit_places
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
 from warpgauge.session.prior import default_covariance
 
-# Parts into which answers that are not sealed are split: each is predicted by a model that does not know it.
-FOLDS = 5
-# Predictions are used where at least this share of the questions was drawn by disagreement. With even draws, a place
-# where the model is far off is rarely among few answers, and intervals would be too short without it.
-_BY_DISAGREEMENT = 0.75
 # Shares of the places for which `Apart.largest` is known; the last is all of them.
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 
@@ -79,10 +73,6 @@ class AuditData:
         Moving world points, raters fused; NaN where not answered.
     mapped : (K, n, d) array
         The transforms at the points that were marked; NaN where a transform is not defined.
-    predicted, predicted_means : (K, n) arrays or None
-        Squared errors expected at the drawn targets by a model that does not know the answer there, and the mean of
-        that model's expectation over all targets; None where there are too few other annotations for a model, or
-        most questions were drawn evenly.
     sealed : (n,) array of bool
     moved : int
         Answers whose rater marked another point than the one asked.
@@ -97,8 +87,6 @@ class AuditData:
         known when the transform was added.
     undefined : (K,) array, optional
         Share of the places at which a transform is not defined.
-    even : bool
-        Whether most draws were even, so that a rare failure is rarely met.
     pixel, diagonal : float
         Of the fixed image and of the moving one, in world units.
     asked : (K, n, d) array or None
@@ -111,8 +99,6 @@ class AuditData:
     matches: Floats
     covariances: Floats
     mapped: Floats
-    predicted: Floats | None
-    predicted_means: Floats | None
     sealed: Bools
     moved: int = 0
     waiting: int = 0
@@ -120,7 +106,6 @@ class AuditData:
     apart: Apart | None = None
     bets: Bools | None = None
     undefined: Floats | None = None
-    even: bool = False
     pixel: float = 1.0
     diagonal: float = np.inf
     asked: Floats | None = None
@@ -144,12 +129,6 @@ class AuditData:
         distances = np.square(self.mapped - self.matches).sum(axis=2)
         return np.where(self.usable, distances - np.trace(self.covariances, axis1=1, axis2=2), 0.0)
 
-    def predictions(self, values: Floats) -> Predictions | None:
-        """Return the predictions of a combination of squared errors: ``values`` (K,) are its coefficients."""
-        if self.predicted is None or self.predicted_means is None:
-            return None
-        return Predictions(values @ self.predicted, values @ self.predicted_means)
-
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values; None for what is not known."""
         return {
@@ -162,8 +141,6 @@ class AuditData:
             "matches": _plain(self.matches),
             "covariances": _plain(self.covariances),
             "mapped": _plain(self.mapped),
-            "predicted": _plain(self.predicted),
-            "predicted_means": _plain(self.predicted_means),
             "sealed": self.sealed.tolist(),
             "moved": self.moved,
             "waiting": self.waiting,
@@ -178,7 +155,6 @@ class AuditData:
             "apart_largest": self.apart.largest.tolist(),
             "bets": None if self.bets is None else self.bets.tolist(),
             "undefined": None if self.undefined is None else self.undefined.tolist(),
-            "even": self.even,
             "pixel": self.pixel,
             "diagonal": self.diagonal,
         }
@@ -196,7 +172,7 @@ class AuditData:
             )
             arrays = {
                 name: None if content[name] is None else np.array(content[name], dtype=np.float64)
-                for name in ("matches", "covariances", "mapped", "predicted", "predicted_means")
+                for name in ("matches", "covariances", "mapped")
             }
             return cls(
                 tuple(str(name) for name in content["names"]),
@@ -222,7 +198,6 @@ def _read_exact(content: Mapping[str, Any], n: int) -> dict[str, Any]:
             name: None if content[name] is None else np.array(content[name], dtype=bool) for name in ("pending", "bets")
         },
         "undefined": None if content["undefined"] is None else np.array(content["undefined"], dtype=np.float64),
-        "even": bool(content["even"]),
         "pixel": float(content["pixel"]),
         "diagonal": float(content["diagonal"]),
     }
@@ -242,7 +217,7 @@ def audited_points(project: Project) -> Floats | None:
     return None if asked is None else asked.mapped_at
 
 
-def audit_data(project: Project, comparison: Comparison, *, predictions: bool = False) -> AuditData:
+def audit_data(project: Project, comparison: Comparison) -> AuditData:
     """Gather the audit of a project, sealed answers included.
 
     Parameters
@@ -250,9 +225,6 @@ def audit_data(project: Project, comparison: Comparison, *, predictions: bool = 
     project : Project
     comparison : Comparison
         Of the transforms to certify, over the project's targets.
-    predictions : bool
-        Whether the verdict may use predictions from its annotations, which are not sealed. They are used where there
-        are enough, and most questions were drawn by disagreement.
     """
     if not comparison.transforms:
         raise InvalidInputError("There is no transform to certify; add some with warpgauge add-transform.")
@@ -270,10 +242,6 @@ def audit_data(project: Project, comparison: Comparison, *, predictions: bool = 
     else:
         values = comparison.values.audited
     N = len(asked.places)
-    even = asked.designs.count("disagreement") < _BY_DISAGREEMENT * len(asked.designs)
-    predicted, means = None, None
-    if predictions and not even:
-        predicted, means = _predicted(comparison, asked.draws.rows, asked.points)
     undefined = np.asarray(~np.isfinite(values).all(axis=2))
     filled = np.where(undefined[:, :, None], comparison.posterior.prior.prior_mean(points), values)
     return AuditData(
@@ -282,9 +250,7 @@ def audit_data(project: Project, comparison: Comparison, *, predictions: bool = 
         asked.answered,
         asked.matches,
         asked.covariances,
-        np.ascontiguousarray((values if predictions else filled)[:, N:]),
-        predicted,
-        means,
+        np.ascontiguousarray(filled[:, N:]),
         asked.sealed,
         asked.moved,
         asked.waiting,
@@ -292,7 +258,6 @@ def audit_data(project: Project, comparison: Comparison, *, predictions: bool = 
         Apart.of(filled[:, :N], asked.draws.rows),
         _bets(project.state, asked, tuple(comparison.transforms)),
         undefined[:, :N].mean(axis=1),
-        even,
         project.fixed_grid.pixel,
         project.moving_grid.diagonal,
         np.ascontiguousarray(filled[:, :N][:, asked.draws.rows]),
@@ -341,11 +306,6 @@ class _Asked:
     def mapped_at(self) -> Floats:
         """All points at which transforms are needed: the places of the population, then those of the questions."""
         return np.concatenate([self.places, self.points])
-
-    @property
-    def designs(self) -> list[str]:
-        """By which design each was drawn."""
-        return [drawn.design for drawn in self.drawn_in]
 
 
 def _asked(project: Project) -> _Asked | None:
@@ -419,26 +379,3 @@ def _answers(
             covariances[at] = given.covariances[row]
     return points, np.array([row is not None for row in rows], dtype=bool), matches, covariances
 
-
-def _predicted(comparison: Comparison, drawn: Ints, points: Floats) -> tuple[Floats | None, Floats | None]:
-    """Return expected squared errors at the drawn targets and their means over all targets, (K, n) each.
-
-    Answers that the posterior knows (not sealed) are predicted by models fitted without them, in `FOLDS` parts.
-    """
-    given = comparison.annotations
-    if len(given) < FEWEST + FOLDS:
-        return None, None
-    values, defined = comparison.values.targets, comparison.defined.all(axis=0)
-    known = {tuple(point): row for row, point in enumerate(given.fixed_points.tolist())}
-    own = np.array([known.get(tuple(point), -1) for point in points.tolist()], dtype=np.int64)
-    folds = np.where(own >= 0, np.cumsum(own >= 0) % FOLDS, -1)
-    predicted, means = np.empty((len(values), len(points))), np.empty((len(values), len(points)))
-    for fold in np.unique(folds):
-        here = folds == fold
-        model = judge_of(comparison if fold < 0 else comparison.without(own[here]))
-        squares = np.square(values - model.mean_over(comparison)).sum(axis=2)
-        average = squares[:, defined].mean(axis=1)
-        means[:, here] = average[:, None]
-        # Where a transform is not defined the question is not used, whatever is predicted.
-        predicted[:, here] = np.where(np.isfinite(squares), squares, 0.0)[:, drawn[here]]
-    return predicted, means

@@ -22,8 +22,7 @@ from warpgauge.display import counted, html_table, text_table
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.audit import AuditData, audit_data, family_of
 from warpgauge.evaluation.columns import PRIMARY
-from warpgauge.evaluation.design_verdict import DesignVerdict, contradicting, design_verdict
-from warpgauge.evaluation.exact_verdict import CONFIDENCE, ExactVerdict, exact_verdict
+from warpgauge.evaluation.exact_verdict import CONFIDENCE, ExactVerdict, contradicting, exact_verdict
 from warpgauge.evaluation.project_evaluation import evaluate_comparison, project_centre, project_comparison
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
@@ -31,15 +30,11 @@ from warpgauge.io.files import one_line, read_text, replace_text
 from warpgauge.project import Project
 from warpgauge.session.seals import unseal as unseal_project
 
-# In schema 1 the commitment also covers what transforms and model gave at the answers, to the last bit. Schemas 1 and 2
-# hold verdicts by normal values, which could decide on even draws. In schema 3 the best of K was tested at alpha / K.
-FORMAT, SCHEMA, SCHEMAS = "warpgauge certificate", 4, (1, 2, 3, 4)
-METHODS = ("exact", "normal")
+FORMAT, SCHEMA = "warpgauge certificate", 5
 _COMMITTED = (
     "population", "targets", "probabilities", "rounds", "answered", "matches", "covariances", "sealed", "moved",
     "waiting",
 )  # fmt: skip
-_COMMITTED_1 = ("names", "mapped", "predicted", "predicted_means")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +45,14 @@ class Certificate:
     ----------
     content : dict
         All of it, as plain values; ``content["digest"]`` covers the rest.
-    verdict : ExactVerdict or DesignVerdict
-        The audit's, by the method ``"exact"`` or ``"normal"``.
+    verdict : ExactVerdict
+        The audit's.
     evaluation : Evaluation or None
         The model's, from answers that are not sealed; None where there are none.
     """
 
     content: dict[str, Any]
-    verdict: ExactVerdict | DesignVerdict
+    verdict: ExactVerdict
     evaluation: Evaluation | None = None
 
     @property
@@ -136,7 +131,7 @@ def content_notes(content: Mapping[str, Any]) -> list[str]:
             f"{counted(about['redrawn'], 'drawn question')} were never asked, because transforms or settings "
             "changed and questions were drawn anew"
         )
-    if about.get("elsewhere"):
+    if about["elsewhere"]:
         found.append(
             f"{counted(about['elsewhere'], 'random draw')} of questions about these images, made on this "
             "computer, are not in this project (a copy of it, or another project): who kept the draw that suits "
@@ -163,7 +158,6 @@ def certify_project(
     project: Project,
     transforms: Mapping[str, Any] | None = None,
     *,
-    method: str = "exact",
     level: float = CONFIDENCE,
     seed: int = 0,
     signed_off_by: str = "",
@@ -179,8 +173,6 @@ def certify_project(
     project : Project
     transforms : mapping of name to transform, optional
         All transforms of the project by default.
-    method : {"exact", "normal"}
-        By what the audit decides: the random draw alone, or faster, taking estimates for about normal values.
     level : float
         Of the audit's bounds and decisions.
     seed : int
@@ -197,8 +189,6 @@ def certify_project(
     created : datetime, optional
         Now by default.
     """
-    if method not in METHODS:
-        raise InvalidInputError(f"The method must be one of {', '.join(METHODS)}, got {method!r}.")
     if unseal and out is None:
         raise InvalidInputError("Opened answers have to stand in a file; name one: out='certificate.json'.")
     if transforms is None:
@@ -207,13 +197,9 @@ def certify_project(
     if evaluation is None and len(comparison.annotations):
         centre = project_centre(project)
         evaluation = evaluate_comparison(comparison, centre=centre, seed=seed, further=False, with_trust=False)
-    data = audit_data(project, comparison.among(transforms), predictions=method == "normal")
-    verdict: ExactVerdict | DesignVerdict
-    if method == "exact":
-        family = family_of(project.state, transforms)
-        verdict = exact_verdict(data, level=level, family=family, units=project.units)
-    else:
-        verdict = design_verdict(data, level=level, seed=seed, units=project.units)
+    data = audit_data(project, comparison.among(transforms))
+    family = family_of(project.state, transforms)
+    verdict = exact_verdict(data, level=level, family=family, units=project.units)
     model = None if evaluation is None else _model(evaluation, list(transforms))
     contradictions = [] if model is None else contradicting(verdict, model, project.units)
     with project.lock:
@@ -226,7 +212,6 @@ def certify_project(
             **_provenance(project, transforms),
             "seeds": {"intervals": seed, "rounds": [drawn.seed for drawn in project.state.audits]},
             "left_out": [name for name in project.state.transforms if name not in transforms],
-            "method": method,
             "audit": _audit(project, data),
             "commitment": commitment(data),
             "answers": data.to_dict() if unseal or not data.sealed.any() else None,
@@ -259,13 +244,13 @@ def project_certificate(project: Project, evaluation: Evaluation) -> Certificate
         return None
 
 
-def commitment(data: AuditData, schema: int = SCHEMA) -> str:
+def commitment(data: AuditData) -> str:
     """Return a hash of the draws and the answers behind the audit's verdict.
 
     What follows from them and from the transforms is not covered: another version may round it differently.
     """
     content = data.to_dict()
-    content = {key: content[key] for key in (*_COMMITTED, *(_COMMITTED_1 if schema == 1 else ()))}
+    content = {key: content[key] for key in _COMMITTED}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -362,7 +347,7 @@ def read_certificate(path: str | PathLike[str]) -> dict[str, Any]:
         content = json.loads(read_text(path, "certificate"))
     except (json.JSONDecodeError, RecursionError) as error:
         raise FileFormatError(f"{str(path)!r} is not JSON: {one_line(error)}.") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("schema") not in SCHEMAS:
+    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("schema") != SCHEMA:
         raise FileFormatError(
             f"{str(path)!r} is not a warpgauge certificate, or was written in another version of the format."
         )
@@ -391,22 +376,17 @@ def check_certificate(content: Mapping[str, Any], project: Project | None = None
 
 def _check_answers(content: Mapping[str, Any], data: AuditData) -> list[str]:
     problems = []
-    if commitment(data, content["schema"]) != content["commitment"]:
+    if commitment(data) != content["commitment"]:
         problems.append("The answers are not those that the certificate was made with.")
     if not _same_verdict(_again(content, data).to_dict(), content["design_based"]):
         problems.append("The verdict does not follow from the answers: recomputing it gives a different one.")
     return problems
 
 
-def _again(content: Mapping[str, Any], data: AuditData) -> ExactVerdict | DesignVerdict:
-    """Compute the verdict of a certificate again, by its method."""
+def _again(content: Mapping[str, Any], data: AuditData) -> ExactVerdict:
+    """Compute the verdict of a certificate again."""
     about = content["design_based"]
-    if content.get("method", "normal") == "exact":
-        former = content["schema"] < 4
-        return exact_verdict(data, level=about["level"], family=about["family"], units=about["units"], former=former)
-    if content["schema"] < 3:
-        data = replace(data, even=False)
-    return design_verdict(data, level=about["level"], seed=content["seeds"]["intervals"])
+    return exact_verdict(data, level=about["level"], family=about["family"], units=about["units"])
 
 
 def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
@@ -436,9 +416,8 @@ def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
 def _check_sealed(content: Mapping[str, Any], project: Project) -> list[str]:
     """Recompute the verdict from an unchanged project, for a certificate that does not hold the answers."""
     transforms = {name: project.transform(name) for name in content["transforms"]}
-    normal = content.get("method", "normal") == "normal"
-    data = audit_data(project, project_comparison(project, transforms).among(transforms), predictions=normal)
-    same = commitment(data, content["schema"]) == content["commitment"]
+    data = audit_data(project, project_comparison(project, transforms).among(transforms))
+    same = commitment(data) == content["commitment"]
     if same and _same_verdict(_again(content, data).to_dict(), content["design_based"]):
         return []
     return ["The verdict does not follow from the project's answers: recomputing it gives a different one."]

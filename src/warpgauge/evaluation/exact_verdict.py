@@ -197,7 +197,7 @@ def _plain(value: Any) -> Any:
 
 
 def exact_verdict(
-    data: AuditData, *, level: float = CONFIDENCE, family: int = 0, units: str = "px", former: bool = False
+    data: AuditData, *, level: float = CONFIDENCE, family: int = 0, units: str = "px"
 ) -> ExactVerdict:
     """Return what the audit proves.
 
@@ -211,22 +211,18 @@ def exact_verdict(
         Number of transforms among which these were chosen, if it is more than these.
     units : str
         World unit, for the sentences.
-    former : bool
-        As in certificates of schema 3: the best at (1 - level) / family, and R0 just beyond the farthest answer.
     """
     if data.apart is None:
-        raise InvalidInputError("This audit was written by a former version; only --method normal can use it.")
+        raise InvalidInputError("An exact verdict needs how far the transforms lie apart at all places.")
     if not 0 < level < 1:
         raise InvalidInputError(f"A level must lie between 0 and 1, got {level!r}.")
     K = len(data.names)
     measured = {pair: _Measured.of(data, *pair) for pair in combinations(range(K), 2)}
     # Pairs: K (K - 1) claims "a is better than b". Best: each of the K - 1 others is named by a false claim against the
     # one that is best; of two that are equally good, either could be named.
-    F, clear = max(family, K), 0 if former else CLEAR
-    every = {pair: one.verdict((1 - level) / (F * (F - 1)), clear) for pair, one in measured.items()}
-    for_best = {
-        pair: one.verdict((1 - level) / (F if former else max(2, F - 1)), clear) for pair, one in measured.items()
-    }
+    F = max(family, K)
+    every = {pair: one.verdict((1 - level) / (F * (F - 1))) for pair, one in measured.items()}
+    for_best = {pair: one.verdict((1 - level) / max(2, F - 1)) for pair, one in measured.items()}
     best = next((name for name in data.names if K > 1 and _wins(name, for_best.values()) == K - 1), None)
     better = np.zeros((K, K), dtype=bool)
     for (a, b), one in every.items():
@@ -309,10 +305,10 @@ class _Measured:
             float(largest[0, -1]) / data.draws.population, float(outside.max(initial=0.0)), largest,
         )  # fmt: skip
 
-    def verdict(self, alpha: float, clear: int) -> ExactPair:
+    def verdict(self, alpha: float) -> ExactPair:
         """Return what is proven with an error of at most alpha per measure and direction.
 
-        One is called better only if R0 holds ``clear`` steps beyond the first that cuts no answer short.
+        One is called better only if R0 holds `CLEAR` steps beyond the first that cuts no answer short.
         """
         steps = {way: self._steps(way, alpha) for way in self.given}
         sides = {1: self.names[0], -1: self.names[1]}
@@ -322,7 +318,7 @@ class _Measured:
         beyond = None if squared is None else float(self.ladder[steps[sign][1] - 1])
         towards = (1 if mean == self.names[0] else -1) if mean is not None else (1 if self.difference >= 0 else -1)
         kept = steps[2 * towards]
-        enough = min(int(np.searchsorted(self.ladder, self.seen_beyond)) + clear, len(self.ladder) - 1)
+        enough = min(int(np.searchsorted(self.ladder, self.seen_beyond)) + CLEAR, len(self.ladder) - 1)
         whole = mean == squared and steps[sign][1] > enough and self.ladder[enough] >= self.seen_beyond
         return ExactPair(
             *self.names,
@@ -382,3 +378,22 @@ def _size(data: AuditData, k: int, level: float, ranks: tuple[int, int]) -> Size
         *ranks,
         0.0 if data.undefined is None else float(data.undefined[k]),
     )
+
+
+def contradicting(verdict: ExactVerdict, model: Mapping[str, Any], units: str) -> list[str]:
+    """Return where the audit's verdict and the model's contradict each other, and what that means."""
+    found = []
+    for one in verdict.methods:
+        low, high = model["methods"][one.name]["interval"]
+        capped = low > one.cap  # an exact upper bound is that of capped errors
+        if one.low > high or (one.high < low and not capped):
+            found.append(sentences.contradicting_sizes(one.name, (one.low, one.high), (low, high), units))
+    names = list(model["names"])
+    for pair in verdict.pairs:
+        if pair.better is None:
+            continue
+        worse = pair.other(pair.better)
+        chance = model["win_probability"][names.index(worse)][names.index(pair.better)]
+        if chance >= verdict.level:
+            found.append(sentences.contradicting_order(pair.better, worse, chance))
+    return found

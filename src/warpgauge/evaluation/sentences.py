@@ -16,7 +16,6 @@ from warpgauge.display import counted, shown_units
 
 if TYPE_CHECKING:
     from warpgauge.evaluation.columns import Row
-    from warpgauge.evaluation.design_verdict import DesignVerdict
     from warpgauge.evaluation.exact_verdict import ExactPair, ExactVerdict
     from warpgauge.evaluation.flags import Flag
     from warpgauge.evaluation.gate import GateResult
@@ -544,29 +543,6 @@ _FLAGS = {
 }
 
 
-def design(found: DesignVerdict) -> str:
-    """Return the verdict of an audit."""
-    percent = f"{100 * found.level:.0f} % confidence"
-    free = f"{percent}, independent of the model"
-    if found.best is not None and len(found.methods) == 2:
-        return f"Decided: {found.best} is better than {found.methods[1].name} ({free})."
-    if found.best is not None:
-        return f"Decided: {found.best} is better than all others ({free})."
-    if not found.pairs:
-        return f"{found.answered} random answers bound the error of {found.methods[0].name} ({percent})."
-    known = [pair for pair in found.pairs if pair.better is not None]
-    if not known:
-        return f"Not decided: {found.answered} random answers do not separate the transforms ({percent})."
-    words = "; ".join(
-        f"{pair.better} is better than {pair.second if pair.better == pair.first else pair.first}" for pair in known[:3]
-    )
-    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-    return (
-        f"Which transform is best is not decided. Decided for {len(known)} of {len(found.pairs)} pairs of transforms "
-        f"({free}): {words}{more}."
-    )
-
-
 def asking(share: float, pair: tuple[str, str], apart: dict[int, float], units: str) -> str:
     """Return for organisers which share of the questions decides, and how far the two best differ at the latest."""
     named = ", ".join(f"{length(size, units)} at question {number + 1}" for number, size in apart.items())
@@ -576,32 +552,6 @@ def asking(share: float, pair: tuple[str, str], apart: dict[int, float], units: 
         f"to tell.{where} Their answers count for the model and for a certificate; warpgauge annotate --ask map asks "
         "for the map alone."
     )
-
-
-def design_further(found: DesignVerdict) -> list[str]:
-    """Return what a verdict by normal values assumes, and what was not answered."""
-    told = ["The method normal takes single estimates for about normal values. Rare failures of a method break that."]
-    if found.even and found.pairs:
-        told.append(
-            "Most questions were drawn evenly, and few even draws rarely meet a rare failure: nothing is decided."
-        )
-    if found.reached > found.answered:
-        told.append(
-            f"{found.reached - found.answered} of {found.reached} audit questions were not answered. The intervals "
-            "hold for places that can be answered; the certificate also gives intervals for the worst and best case."
-        )
-    return told
-
-
-def design_table(found: DesignVerdict, model: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """Return heads and rows of a verdict by normal values, beside the model's."""
-    heads = ["transform", f"audit: RMS error ({found.units}), {100 * found.level:.0f} %", "possible ranks",
-             "audit: mean error", "audit: 90th percentile", "model: RMS error, 90 %"]  # fmt: skip
-    rows = [
-        [one.name, one.rms.words, _ranks(one), one.mean.words, one.p90.words, _modelled(model.get(one.name))]
-        for one in found.methods
-    ]
-    return heads, rows
 
 
 def _ranks(one: Any) -> str:
