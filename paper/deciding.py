@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.spatial import cKDTree
 
 import warpgauge as wg
 from paper.curves import rng_for
@@ -36,15 +37,22 @@ from paper.datasets import Floats
 from paper.evaluation import by_entropy
 from paper.experiment import Experiment, Findings, Result, Run
 from paper.registration_sets import RegistrationSet, contest
-from warpgauge.core import sequential_draw
+from warpgauge.core import contest_sizes, sequential_draw
 from warpgauge.evaluation import Judge
-from warpgauge.session import DECIDING, DECIDING_ROUND, FIRST, deciding_sizes
 
 SURE, SAMPLES = 0.95, 400
 LOOKS = (8, 11, 14, 18, 24, 30)
 ASKING = ("entropy", "both", "decide", "random")
 CALLS = ("one model", "five models", "t test", "verdict by one", "verdict by five")
-BEYOND_PX = 3.0
+BEYOND_PX, FLOOR = 3.0, 0.1
+# Share of the questions that decide, by the way of asking; how many questions come first, without whose answers a model
+# cannot tell where a question decides; and questions of a round.
+DECIDING = {"entropy": 0.0, "both": 0.5, "decide": 0.9}
+FIRST, DECIDING_ROUND = 6, 3
+# Questions are drawn by this power of what they are expected to tell: the best ones most often.
+SHARPNESS = 2.0
+# Joint samples of the truth, and places at which they are drawn at most; others take the value of the nearest one.
+_SAMPLES, _MOST_PLACES = 300, 400
 PAIRS: dict[str, list[tuple[str, Any]]] = {
     "development": [
         ("elastix-lung", 0),
@@ -102,7 +110,7 @@ def questions(met: RegistrationSet, way: str, count: int, seed: int) -> list[int
     if way == "random":
         return [int(one) for one in rng.permutation(len(met.answers))[:count]]
     suggester, rows, drawn = by_entropy(met, seed), list[int](), list[int]()
-    share = DECIDING["map" if way == "entropy" else way]
+    share = DECIDING[way]
     while len(rows) < count:
         step = len(rows) - FIRST
         decides = step >= 0 and int((step + 1) * share + 1e-9) > int(step * share + 1e-9)
@@ -121,10 +129,84 @@ def drawn_questions(met: RegistrationSet, rows: Sequence[int], rng: np.random.Ge
     """Draw a round of questions that decide, as a project does."""
     left = np.setdiff1d(np.arange(len(met.answers)), rows)
     noise, places = met.answers.covariances.mean(axis=0), met.answers.fixed_points[left]
-    sizes = deciding_sizes(
-        posterior(met, rows), places, met.at_answers[:, left], noise, BEYOND_PX * met.pixel, np.ones(len(left))
-    )
+    sizes = deciding_sizes(posterior(met, rows), places, met.at_answers[:, left], noise, BEYOND_PX * met.pixel)
     return [int(one) for one in left[sequential_draw(sizes, DECIDING_ROUND, rng)[0]]]
+
+
+def deciding_sizes(known: Any, places: Floats, mapped: Floats, noise: Floats, beyond: float) -> Floats:
+    """Return sizes to draw questions by that decide which transform is best, (n,), adding up to 1.
+
+    A quarter is drawn as for a certificate, the rest by what an answer is expected to tell.
+
+    Parameters
+    ----------
+    known : warpgauge.core.Posterior
+    places : (n, d) array
+    mapped : (K, n, d) array
+        The transforms there.
+    noise : (d, d) array
+        Covariance of a placement.
+    beyond : float
+        How far outside two transforms answers count in full.
+    """
+    sizes = contest_sizes(mapped, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
+    rows = np.arange(len(places))
+    if len(rows) > _MOST_PLACES:
+        rows = np.sort(np.random.default_rng(0).choice(len(places), _MOST_PLACES, replace=False))
+    told = best_information(known.sample(places[rows], _SAMPLES), mapped[:, rows], noise)
+    told = told[cKDTree(places[rows]).query(places)[1]] ** SHARPNESS
+    return np.asarray(0.25 * sizes + 0.75 * told / told.sum() if told.sum() > 0 else sizes)
+
+
+def best_information(samples: Floats, mapped: Floats, noise: Floats, answers: int = 32, seed: int = 0) -> Floats:
+    """Return what an answer at each place is expected to tell about which transform is best, in nats, (n,).
+
+    ``H(P_best) - E_y H(P_best | y)``. P_best is over joint samples of the truth, in each of which the transform with
+    the smallest mean squared error is the best. An answer y is a sample with noise; given it, the differences of the
+    mean squared errors, which are linear in the truth, are moved by their regression on the answer (exact where samples
+    are Gaussian), so that no model is fitted again. Weighing samples by the likelihood instead leaves a few of them
+    wherever placements are sharp, and information that is not there.
+
+    Parameters
+    ----------
+    samples : (S, n, d) array
+        Joint samples of the true matches at the places.
+    mapped : (K, n, d) array
+        The transforms there.
+    noise : (d, d) array
+        Covariance of a placement.
+    answers : int
+        Answers that are tried at each place, from so many of the samples.
+    seed : int
+        Of the noise.
+    """
+    S, n, d = samples.shape
+    # What all transforms share cancels; the rest is linear in the truth.
+    scores = np.stack([np.square(one - samples).sum(axis=(1, 2)) for one in mapped], axis=1)
+    scores -= scores.mean(axis=1, keepdims=True)
+    centred = scores - scores.mean(axis=0)
+    root, rng = np.linalg.cholesky(noise), np.random.default_rng(seed)
+    tried = np.linspace(0, S - 1, min(answers, S)).astype(np.int64)
+    errors, drawn = (rng.standard_normal((count, d)) @ root.T for count in (S, len(tried)))
+    before, found = float(_entropies(_shares(scores[None])[0])), np.empty(n)
+    for place in range(n):
+        here = samples[:, place]
+        apart = here - here.mean(axis=0)
+        slope = np.linalg.solve(apart.T @ apart / S + noise, apart.T @ centred / S)  # (d, K)
+        known = (here[tried] + drawn) @ slope  # (answers, K)
+        found[place] = before - _entropies(_shares(known[:, None] + scores - (here + errors) @ slope)).mean()
+    return np.maximum(found, 0.0)
+
+
+def _shares(scores: Floats) -> Floats:
+    """Return in which share of (a, S, K) scores each transform has the smallest, (a, K)."""
+    best = scores.argmin(axis=2)
+    return np.stack([(best == k).mean(axis=1) for k in range(scores.shape[2])], axis=1)
+
+
+def _entropies(chances: Floats) -> Floats:
+    """Entropy, in nats, of distributions along the last axis."""
+    return np.asarray(-(chances * np.log(np.where(chances > 0, chances, 1.0))).sum(axis=-1))
 
 
 def posterior(met: RegistrationSet, rows: Sequence[int]) -> Any:

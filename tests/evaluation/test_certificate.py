@@ -312,7 +312,7 @@ def test_a_gate_names_options_as_the_command_line_does(trial, tmp_path, capsys):
 def test_an_undecided_gate_asks_where_the_new_build_differs(tmp_path, capsys):
     """Drawn by the squared distance of the two, once; answered, they let a build pass that was undecided before."""
     folder = tmp_path / "p"
-    with make(folder, {"ask": "map", "seal": False, "audit_seed": 5}, targets=lattice(12, 9)) as project:
+    with make(folder, {"seal": False, "audit_seed": 5}, targets=lattice(12, 9)) as project:
         Rater(Session(project, "ann"), "ann").work(3)
     new, baseline = affine(tmp_path / "new.tfm"), tmp_path / "baseline.tfm"
     baseline.write_text(new.read_text().replace(f"Parameters: {GOOD[0]}", f"Parameters: {GOOD[0] + 0.05}"))

@@ -8,9 +8,9 @@ from scipy import stats
 
 import warpgauge as wg
 from paper import deciding
+from paper.deciding import DECIDING_ROUND, FIRST, best_information
 from paper.experiment import Run
 from paper.registration_sets import RegistrationSet
-from warpgauge.session import DECIDING_ROUND, FIRST
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +61,44 @@ def test_the_report_counts_a_wrong_name_as_wrong() -> None:
     found = deciding.report(results).numbers["confirmation"]["named"]["both, one model"]
     assert found["by"][:2] == [(8, 0, 0), (11, 3, 2)]
     assert found["mean"] == pytest.approx((11 + 11 + 30) / 3)
+
+
+def test_information_is_what_a_slow_loop_says() -> None:
+    """H(P_best) less the mean entropy after answers at a place: scores moved by regression, one by one."""
+    rng = np.random.default_rng(1)
+    samples, mapped = rng.normal(size=(40, 5, 2)), rng.normal(size=(3, 5, 2))
+    noise = np.array([[0.2, 0.05], [0.05, 0.1]])
+    found = best_information(samples, mapped, noise, answers=6, seed=3)
+    scores = np.array([[np.square(one - each).sum() for one in mapped] for each in samples])
+    scores -= scores.mean(axis=1)[:, None]
+
+    def entropy(best: list[int]) -> float:
+        chances = np.bincount(best, minlength=3) / len(best)
+        return float(-sum(chance * np.log(chance) for chance in chances if chance > 0))
+
+    before = entropy([int(one.argmin()) for one in scores])
+    drawn = np.random.default_rng(3).standard_normal((46, 2)) @ np.linalg.cholesky(noise).T
+    for place in range(5):
+        joint = np.cov(np.column_stack([samples[:, place], scores]).T, bias=True)
+        slope = np.linalg.inv(joint[:2, :2] + noise) @ joint[:2, 2:]
+        after = []
+        for at, error in zip(np.linspace(0, 39, 6).astype(int), drawn[40:], strict=True):
+            answer = samples[at, place] + error
+            moved = [
+                score + (answer - one - own) @ slope
+                for score, one, own in zip(scores, samples[:, place], drawn[:40], strict=True)
+            ]
+            after.append(entropy([int(one.argmin()) for one in moved]))
+        assert found[place] == pytest.approx(max(0.0, before - np.mean(after)), rel=1e-9)
+
+
+def test_information_is_where_the_transforms_differ() -> None:
+    """And nowhere else, however sharp the placements are."""
+    rng = np.random.default_rng(2)
+    samples = rng.normal(size=(300, 6, 2))
+    mapped = np.zeros((2, 6, 2))
+    mapped[0, 4], mapped[1, 4] = [1.0, 0.0], [-1.0, 0.0]
+    found = best_information(samples, mapped, 1e-4 * np.eye(2))
+    assert found.argmax() == 4
+    assert found[4] > 0.6
+    assert np.delete(found, 4).max() < 0.03 * found[4]

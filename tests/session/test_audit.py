@@ -168,7 +168,7 @@ def test_undo_skips_and_a_second_rater(tmp_path):
 
 def test_places_of_disagreement_are_drawn_more_often(tmp_path):
     """With two transforms a new round is drawn in which probability grows with their difference."""
-    with make(tmp_path / "p", {"audit": 0.5, "audit_seed": 4, "ask": "map"}) as project:
+    with make(tmp_path / "p", {"audit": 0.5, "audit_seed": 4}) as project:
         session = Session(project, "ann")
         Rater(session, "ann").work(8)
         for name, size in (("one", 0.0), ("two", 1.0)):

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from warpgauge.cli.arguments import FILE, NEW_FOLDER, project_argument
-from warpgauge.cli.new import ask_option, audit_settings, seal_option
+from warpgauge.cli.new import audit_settings, seal_option
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import read_text
 
@@ -89,14 +89,12 @@ Examples:
 )
 @click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
 @seal_option("From now on: ")
-@ask_option("From now on: ")
 def annotate(
     project: Path,
     raters: str | None,
     no_browser: bool,
     audit: float | None,
     seal: bool | None,
-    ask: str | None,
     controls: Path | None,
     token_file: Path | None,
     **options: Any,
@@ -111,7 +109,7 @@ def annotate(
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
         from warpgauge.web import serve
 
-        changes = audit_settings(audit, seal, ask)
+        changes = audit_settings(audit, seal)
         if changes:
             _set_audit(project, changes, options["rater"])
         if controls is not None:

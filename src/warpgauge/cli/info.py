@@ -94,7 +94,6 @@ def _project(path: Path) -> dict[str, Any]:
             "alignment": _alignment(opened.state.alignment),
             "audit": _audit(opened),
             "sealed answers": sealed_answers(opened.state),
-            "ask": opened.settings.ask,
             "annotated locations": progress.annotations,
             "queries": progress.queries,
             "placed": progress.placed,

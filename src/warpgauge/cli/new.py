@@ -58,31 +58,19 @@ def settings_from(pairs: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
-def _settings(
-    pairs: tuple[str, ...], model: str | None, audit: float | None, seal: bool | None, ask: str | None
-) -> dict[str, Any]:
+def _settings(pairs: tuple[str, ...], model: str | None, audit: float | None, seal: bool | None) -> dict[str, Any]:
     """Return the settings, the model and the audit among them."""
     settings = settings_from(pairs)
-    settings |= audit_settings(audit, seal, ask)
+    settings |= audit_settings(audit, seal)
     if model is not None and settings.setdefault("model", model) != model:
         raise InvalidInputError(f"--model {model} and --set model={settings['model']} contradict each other; give one.")
     return settings
 
 
-def audit_settings(audit: float | None, seal: bool | None, ask: str | None) -> dict[str, Any]:
-    """Return the settings that --audit, --seal and --ask stand for."""
-    given = {"audit": audit, "seal": seal, "ask": ask}
+def audit_settings(audit: float | None, seal: bool | None) -> dict[str, Any]:
+    """Return the settings that --audit and --seal stand for."""
+    given = {"audit": audit, "seal": seal}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def ask_option(when: str = "") -> Callable[[Any], Any]:
-    """Return the option by which an organiser says what questions are for."""
-    return click.option(
-        "--ask",
-        type=click.Choice(["both", "map", "decide"]),
-        help=f"{when}What questions are for once there are two transforms: a good map everywhere, deciding which "
-        "transform is best, or half of them each (both, the default).",
-    )
 
 
 def seal_option(when: str = "") -> Callable[[Any], Any]:
@@ -170,7 +158,6 @@ Examples:
     "--audit", type=float, help="Share of the questions drawn at random for warpgauge certify, such as 0.3; 0 to 0.9."
 )
 @seal_option()
-@ask_option()
 @click.option("--align", "align", is_flag=True, help="Propose a rough alignment, to accept with warpgauge align --yes.")
 @click.option(
     "--database", metavar="ADDRESS", help="Keep the log in PostgreSQL: postgresql://user@host/name (extra postgres)."
@@ -188,7 +175,7 @@ def new(project: Path, fixed: Place, moving: Place, **options: Any) -> None:
     from warpgauge.project.alignments import check_alignable
     from warpgauge.project.creation import settings_of
 
-    wanted = _settings(*(options[name] for name in ("pairs", "model", "audit", "seal", "ask")))
+    wanted = _settings(*(options[name] for name in ("pairs", "model", "audit", "seal")))
     named = None if options["named"] is None else _named(options["named"], fixed, options["spacing"], options["units"])
     if named is not None:
         wanted.setdefault("budget", len(named.names))

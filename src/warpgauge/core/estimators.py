@@ -105,4 +105,3 @@ def rank_intervals(better: Bools) -> list[tuple[int, int]]:
     """
     K = len(better)
     return [(1 + int(better[:, k].sum()), K - int(better[k].sum())) for k in range(K)]
-

@@ -378,4 +378,3 @@ def _answers(
             points[at], matches[at] = given.fixed_points[row], given.moving_points[row]
             covariances[at] = given.covariances[row]
     return points, np.array([row is not None for row in rows], dtype=bool), matches, covariances
-

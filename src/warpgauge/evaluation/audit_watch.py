@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpgauge.errors import WarpgaugeError
-from warpgauge.evaluation import sentences
 from warpgauge.evaluation.audit import audit_data, family_of
 from warpgauge.evaluation.exact_verdict import ExactVerdict, exact_verdict
 from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.project import Project
-from warpgauge.session.audit_questions import deciding_share
-
-# Questions that decide of which the reason is told: the latest.
-_NAMED = 5
 
 
 class AuditWatch:
@@ -29,7 +22,6 @@ class AuditWatch:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._known: tuple[object, ExactVerdict | None] | None = None
-        self._asking: tuple[object, str | None] | None = None
 
     def verdict(self) -> ExactVerdict | None:
         """Return the verdict; None with fewer than two transforms or without an answer that proves anything."""
@@ -71,34 +63,6 @@ class AuditWatch:
         found = self.verdict()
         pairs = () if found is None else (*found.pairs, *found.contest)
         return frozenset(one.other(one.better) for one in pairs if one.better is not None)
-
-    def asking(self) -> str | None:
-        """Return for organisers which share of the questions decides between transforms, and why there; else None."""
-        with self.project.lock:
-            state = self.project.state
-            share = deciding_share(self.project, state)
-            drawn = state.audits[-1] if state.audits else None
-            latest = [query for query in state.queries if query.audit is not None][-_NAMED:]
-        if share == 0 or drawn is None or not drawn.transforms:
-            return None
-        key = drawn.number, tuple(query.number for query in latest)
-        if self._asking is None or self._asking[0] != key:
-            points = {query.number: query.point for query in latest}
-            self._asking = key, self._told(share, points, list(drawn.transforms))
-        return self._asking[1]
-
-    def _told(self, share: float, points: dict[int, tuple[float, ...]], names: list[str]) -> str | None:
-        found = self.verdict()
-        best = [one.name for one in found.methods if one.name in names][:2] if found is not None else []
-        pair = best if len(best) == 2 else names[:2]
-        at = np.array(list(points.values())).reshape(-1, self.project.d)
-        try:
-            first, second = (self.project.transform(name).map(at) for name in pair)
-        except WarpgaugeError:  # a transform that cannot be read, which is shown elsewhere
-            return None
-        apart = dict(zip(points, np.linalg.norm(first - second, axis=1).tolist(), strict=True))
-        known = {number: size for number, size in apart.items() if np.isfinite(size)}
-        return sentences.asking(share, (pair[0], pair[1]), known, self.project.units)
 
     def certified(self) -> str | None:
         """Return the verdict in a sentence where the audit shows which transform is best, else None."""

@@ -8,6 +8,7 @@ second one up to an R0 well beyond every answer (`CLEAR`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -196,9 +197,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def exact_verdict(
-    data: AuditData, *, level: float = CONFIDENCE, family: int = 0, units: str = "px"
-) -> ExactVerdict:
+def exact_verdict(data: AuditData, *, level: float = CONFIDENCE, family: int = 0, units: str = "px") -> ExactVerdict:
     """Return what the audit proves.
 
     Parameters

@@ -543,17 +543,6 @@ _FLAGS = {
 }
 
 
-def asking(share: float, pair: tuple[str, str], apart: dict[int, float], units: str) -> str:
-    """Return for organisers which share of the questions decides, and how far the two best differ at the latest."""
-    named = ", ".join(f"{length(size, units)} at question {number + 1}" for number, size in apart.items())
-    where = f" {pair[0]} and {pair[1]} differ by {named}." if named else ""
-    return (
-        f"{percent(share)} of the questions decide which transform is best: they are drawn where answers are expected "
-        f"to tell.{where} Their answers count for the model and for a certificate; warpgauge annotate --ask map asks "
-        "for the map alone."
-    )
-
-
 def _ranks(one: Any) -> str:
     return str(one.best_rank) if one.best_rank == one.worst_rank else f"{one.best_rank} to {one.worst_rank}"
 

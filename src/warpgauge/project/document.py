@@ -176,8 +176,8 @@ class Document:
                 {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
                 PointsRecord.from_dict(content["candidates"]),
                 PointsRecord.from_dict(content["targets"]),
-                # Older ones knew no seal and no questions that decide.
-                Settings.from_dict({"seal": False, "ask": "map", **content["settings"]}),
+                # Older ones knew no seal.
+                Settings.from_dict({"seal": False, **content["settings"]}),
                 {name: ForegroundRecord.from_dict(record) for name, record in content.get("foregrounds", {}).items()},
                 _text(content, "database") if content.get("database") is not None else None,
             )

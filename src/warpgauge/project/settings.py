@@ -92,11 +92,6 @@ class Settings:
         Whether some answers are kept from exports, maps, predictions and verdicts until the project is unsealed: of the
         suggested locations a quarter, at most 15 at a time, drawn at random when they are asked, and all audit
         questions. On by default; off in the paper's model.
-    ask : {"both", "map", "decide"}
-        What questions are for, once there are two transforms and six questions: a good map of the true transformation
-        everywhere, deciding which transform is best, or half of them for each. Questions that decide are drawn where
-        the transforms differ, with known probabilities, so that their answers count for the model and for a
-        certificate. Raters cannot distinguish them. The paper's model asks for the map.
     audit_design : {"auto", "uniform"}
         Whether places at which transforms disagree are more likely to be drawn (with at least two transforms), or all
         targets are equally likely.
@@ -135,7 +130,6 @@ class Settings:
     seed: int = field(default=0, metadata=_between(0, 2**32 - 1))
     audit: float = field(default=0.0, metadata=_between(0.0, 0.9))
     seal: bool | None = None
-    ask: str | None = field(default=None, metadata=_one_of("both", "map", "decide"))
     audit_design: str = field(default="auto", metadata=_one_of("auto", "uniform"))
     audit_seed: int | None = field(default=None, metadata=_between(0, 2**32 - 1))
     stop_decided: bool = False
@@ -143,8 +137,6 @@ class Settings:
     def __post_init__(self) -> None:
         if self.seal is None:
             object.__setattr__(self, "seal", self.model != "paper")
-        if self.ask is None:
-            object.__setattr__(self, "ask", "map" if self.model == "paper" else "both")
         for one in fields(self):
             value, choices = getattr(self, one.name), one.metadata.get("choices")
             if choices is not None and value not in choices:

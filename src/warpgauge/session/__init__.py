@@ -2,7 +2,6 @@
 
 from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
 from warpgauge.session.answers import Saved, Start
-from warpgauge.session.audit_questions import DECIDING, DECIDING_ROUND, FIRST, deciding_sizes
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.nearby import Sight
@@ -12,9 +11,6 @@ from warpgauge.session.queries import Prediction, Query
 from warpgauge.session.session import Session
 
 __all__ = [
-    "DECIDING",
-    "DECIDING_ROUND",
-    "FIRST",
     "Agreement",
     "Curve",
     "IntraRater",
@@ -31,5 +27,4 @@ __all__ = [
     "Start",
     "StopRule",
     "UnconfirmedError",
-    "deciding_sizes",
 ]

@@ -1,7 +1,7 @@
 """Drawn questions: targets drawn at random with known probabilities and mixed with the suggestions.
 
-They are for an audit, which is sealed where the project seals answers, or decide between transforms (setting ``ask``).
-Either way their answers serve a certificate; those that are not sealed serve the model as well.
+They are for an audit, which is sealed where the project seals answers. Answers that are not sealed serve the model as
+well.
 
 A round is drawn ahead and logged (event ``audit``); its questions enter the list one by one, at places of the list
 that nobody can guess. Raters are shown the same for them as for suggestions. What answers say is worked out in
@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from warpgauge.core.arrays import Ints, thinned_rows
-from warpgauge.core.decisions import best_information
+from warpgauge.core.arrays import Ints
 from warpgauge.core.designs import contest_sizes, draw_sizes, sequential_draw
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
@@ -28,41 +27,16 @@ from warpgauge.project import AuditRound, Project, State
 from warpgauge.project.events import Ask, DrawAudit
 from warpgauge.session.queries import PROGRAM, is_free
 
-# Questions of a round: the design of disagreement follows what is known, so that its rounds are short; questions that
-# decide follow every few answers.
+# Questions of a round: the design of disagreement follows what is known, so that its rounds are short.
 ROUND = {"uniform": 64, "disagreement": 16}
-DECIDING_ROUND = 3
 # Share of the probability that is spread evenly, for the sizes of errors; and how far outside two transforms answers
 # count in full in the draw, in pixels.
 FLOOR = 0.1
 BEYOND_PX = 3.0
-# Share of the questions that decide, by the setting ``ask``; and how many questions come first, without whose answers a
-# model cannot tell where a question decides.
-DECIDING = {"map": 0.0, "both": 0.5, "decide": 0.9}
-FIRST = 6
-# Questions are drawn by this power of what they are expected to tell: the best ones most often.
-SHARPNESS = 2.0
-# Joint samples of the truth, and places at which they are drawn at most; others take the value of the nearest one.
-_SAMPLES, _MOST_PLACES = 300, 400
-
-
-def drawn_share(project: Project, state: State) -> float:
-    """Return the share of the questions that is drawn: for the audit, or more of them to decide between transforms."""
-    return max(project.settings.audit, deciding_share(project, state))
-
-
-def deciding_share(project: Project, state: State) -> float:
-    """Return the share of the questions that is drawn to decide between transforms."""
-    settings = project.settings
-    share = DECIDING[str(settings.ask)]
-    if share == 0 or len(state.transforms) < 2 or settings.audit_design != "auto":
-        return 0.0
-    # Questions, not answers: where raters are blind the list depends on nobody's answers.
-    return share if sum(query.same_as is None for query in state.queries) >= FIRST else 0.0
 
 
 def _is_sealed(project: Project) -> bool:
-    """Return whether drawn questions are sealed: those of an audit are, those that only decide serve the model."""
+    """Return whether drawn questions are sealed."""
     return bool(project.settings.seal) and project.settings.audit > 0
 
 
@@ -148,7 +122,7 @@ def audit_round(project: Project, state: State, expected: Callable[[], Expected]
     """Draw a round; None where no target is left. What is expected is asked for where transforms disagree."""
     if _design(project, state) == "uniform":
         return _round(project, state, "uniform", ROUND["uniform"], lambda places: np.ones(len(places)))
-    count = ROUND["disagreement"] if deciding_share(project, state) == 0 else DECIDING_ROUND
+    count = ROUND["disagreement"]
     return _round(project, state, "disagreement", count, lambda places: _sizes(project, state, places, expected))
 
 
@@ -253,40 +227,7 @@ def _sizes(project: Project, state: State, places: Floats, expected: Callable[[]
     # Where a transform is not defined it counts as no registration, as in the verdict.
     values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, known.prior.prior_mean(places))
     beyond = BEYOND_PX * project.fixed_grid.pixel
-    if deciding_share(project, state) == 0:
-        return contest_sizes(values, known.mean(places), known.covariance(places) + about.noise, beyond, FLOOR)
-    return deciding_sizes(known, places, values, about.noise, beyond, about.chance(places))
-
-
-def deciding_sizes(
-    known: Posterior, places: Floats, mapped: Floats, noise: Floats, beyond: float, chance: Floats
-) -> Floats:
-    """Return sizes to draw questions by that decide which transform is best, (n,), adding up to 1.
-
-    A quarter is drawn as for a certificate, the rest by what an answer is expected to tell; each by the chance of an
-    answer.
-
-    Parameters
-    ----------
-    known : Posterior
-    places : (n, d) array
-    mapped : (K, n, d) array
-        The transforms there.
-    noise : (d, d) array
-        Covariance of a placement.
-    beyond : float
-        How far outside two transforms answers count in full.
-    chance : (n,) array
-        Probability that a place can be answered.
-    """
-    sizes = contest_sizes(mapped, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
-    rows = thinned_rows(len(places), _MOST_PLACES, 0)
-    told = best_information(known.sample(places[rows], _SAMPLES), mapped[:, rows], noise)
-    told = told[cKDTree(places[rows]).query(places)[1]] ** SHARPNESS * chance
-    # No place is left out for good: a skip that came once may be a rater's, not the place's.
-    sizes = sizes * np.maximum(chance, FLOOR)
-    sizes /= sizes.sum()
-    return np.asarray(0.25 * sizes + 0.75 * told / told.sum() if told.sum() > 0 else sizes)
+    return contest_sizes(values, known.mean(places), known.covariance(places) + about.noise, beyond, FLOOR)
 
 
 def audit_question(state: State, number: int, gain: float | None, ahead: int = 0) -> Ask:

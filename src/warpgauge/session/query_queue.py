@@ -19,7 +19,6 @@ from warpgauge.session.audit_questions import (
     asked_of,
     audit_question,
     audit_round,
-    drawn_share,
     needs_round,
     round_between,
     slots,
@@ -239,7 +238,7 @@ class QueryQueue:
 
     def _with_audit(self, state: State, asked: list[Ask]) -> list[Ask]:
         """Replace some suggestions by drawn questions, in the share that the settings state."""
-        share = drawn_share(self.project, state)
+        share = self.project.settings.audit
         if share == 0 or not asked:
             return asked
         first = asked[0].at

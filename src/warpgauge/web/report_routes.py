@@ -72,9 +72,6 @@ class Reports:
             audit = self.desk.audit.verdict()
             if audit is not None and not any(rule["rule"] == "decided" for rule in stop):
                 stop.append({"rule": "decided", "met": audit.best is not None, "sentence": audit.sentence})
-            asking = self.desk.audit.asking() if person.role == "organiser" else None
-            if asking is not None:
-                stop.append({"rule": "asking", "met": False, "sentence": asking})
         # The calibration scales every uncertainty by the residuals: its last digits would reveal them.
         shown = float if self.desk.predicts(person) else rough
         curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
