@@ -265,16 +265,6 @@ def test_a_file_that_is_exchanged_for_a_link_does_not_go_into_a_container(
     assert not any(b"PRIVATE" in one.read_bytes() for one in (tmp_path / "box").rglob("*.npz"))
 
 
-def test_a_container_takes_no_file_as_labels_that_is_no_image(tmp_path: Path) -> None:
-    """A study that somebody sent names a private file as labels: it does not leave the machine in a container."""
-    study = make_study(tmp_path, pairs=1)
-    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
-    labels = 'fixed_labels = "key"\nmoving_labels = "key"\n'
-    study.write_text(study.read_text().replace('targets = "targets0.json"\n', f'targets = "targets0.json"\n{labels}'))
-    assert "not of a kind that is read" in call("benchmark", study, "--container", tmp_path / "box", code=1)
-    assert not list((tmp_path / "box").rglob("*key*"))
-
-
 def entered(given: Path, out: Path, box: Path) -> tuple[int, str]:
     """Run the entry point within this process; return its code and what stands on standard error."""
     told = io.StringIO()

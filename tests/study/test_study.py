@@ -340,7 +340,7 @@ def test_an_image_gives_targets_and_the_diagonal(tmp_path: Path) -> None:
         ("samples = 100", "sample = 100", "no 'sample' in"),
         ('name = "case1"', 'name = "case0"', "'case0' occurs twice"),
         ('name = "case1"', 'name = "a/b"', "may not hold a slash"),
-        ('landmarks = "case1.json"', "", "needs project = '...', landmarks = '...', or fixed_labels"),
+        ('landmarks = "case1.json"', "", "needs project = '...' or landmarks = '...'"),
         ('targets = "targets1.json"', "", "needs fixed = '...'"),
         ("{method}/{pair}.tfm", "{methods}/{pair}.tfm", "only {pair} and {method}"),
     ],

@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import EXISTING, NEW_FILE, chosen_transforms, project_argument, rater_option, seed_option
+from warpgauge.cli.arguments import NEW_FILE, chosen_transforms, project_argument, rater_option, seed_option
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.display import csv_table
-from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES
 from warpgauge.io.files import replace_text
-
-
-def check_sides(fixed_labels: Path | None, moving_labels: Path | None) -> None:
-    """Refuse labels of one image alone."""
-    if (fixed_labels is None) != (moving_labels is None):
-        raise InvalidInputError("Overlap needs the labels of both images; give --fixed-labels and --moving-labels.")
-
-
-def overlaps(transforms: Mapping[str, Any], fixed_labels: Path, moving_labels: Path) -> dict[str, Any]:
-    """Return the overlap of the labels in two files after each transform."""
-    from warpgauge.evaluation.overlap import label_overlap
-    from warpgauge.io.images import read_image
-
-    fixed, moving = read_image(fixed_labels), read_image(moving_labels)
-    pair = (fixed.read(), fixed.grid, moving.read(), moving.grid)
-    return {name: label_overlap(one, *pair, name=name) for name, one in transforms.items()}
-
-
-def show_overlaps(found: Mapping[str, Any], units: str) -> None:
-    """Print the means over the labels, best overlap first."""
-    columns = ["transform", "Dice", f"HD95 ({units})", f"surface distance ({units})", "labels", "outside"]
-    ordered = sorted(found.items(), key=lambda item: -item[1].mean_dice)
-    rows = [
-        [name, one.mean_dice, one.mean_hd95, one.mean_surface_distance, len(one.labels), f"{one.outside:.1%}"]
-        for name, one in ordered
-    ]
-    print_table(columns, rows, "Overlap of the labels (means over labels); it does not influence the ranking above")
 
 
 def write_landmark_table(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -72,7 +43,7 @@ samples_option = click.option(
 Examples:
   warpgauge evaluate lesion
   warpgauge evaluate lesion bspline affine identity --tolerance 5
-  warpgauge evaluate brain --fixed-labels a.nii.gz --moving-labels b.nii.gz --landmarks errors.csv
+  warpgauge evaluate brain --landmarks errors.csv
   warpgauge evaluate lung bspline --fail-above 2.0 --probability 0.95   (for use in CI)"""
 )
 @project_argument
@@ -84,10 +55,6 @@ Examples:
 @seed_option
 @click.option("--fail-above", type=float, help="Exit with 1 unless the RMS error of every transform is below this ...")
 @click.option("--probability", type=float, default=0.95, show_default=True, help="... with at least this probability.")
-@click.option(
-    "--fixed-labels", type=EXISTING, help="Label image of the fixed image: also report the overlap of labels ..."
-)
-@click.option("--moving-labels", type=EXISTING, help="... with those of the moving image.")
 @click.option(
     "--landmarks", type=NEW_FILE, help="Also write the error of every transform at every annotation to this CSV file."
 )
@@ -116,8 +83,7 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     from warpgauge.session.doubts import accept
 
     limit, needed = options.pop("fail_above"), options.pop("probability")
-    labels, table = (options.pop("fixed_labels"), options.pop("moving_labels")), options.pop("landmarks")
-    check_sides(*labels)
+    table = options.pop("landmarks")
     accepted, rater = options.pop("accepted"), options.pop("rater")
     with Project.open(project) as opened:
         for one in accepted:
@@ -126,19 +92,14 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
         # References stay beside the methods that are chosen: what is said of a method must not depend on the choice.
         references = {name: opened.transform(name) for name in opened.reference_names() if name not in chosen}
         found = evaluate_project(opened, {**chosen, **references}, **options)
-    beside = overlaps(found.transforms, *labels) if labels[0] is not None else {}
     if table is not None:
         write_landmark_table(table, landmark_table(found.comparison))
     decided = _decide(found, [name for name in chosen if name in transforms or name != found.baseline],
                       limit, needed)  # fmt: skip
     if as_json:
-        overlap = {name: one.to_dict() for name, one in beside.items()}
-        print_json({**found.to_dict(), "passed": decided, "overlap": overlap or None})
+        print_json({**found.to_dict(), "passed": decided})
     else:
         _show(found)
-        if beside:
-            click.echo()
-            show_overlaps(beside, found.units or "px")
         if decided is not None:
             for name, (probability, passed) in decided.items():
                 word = "passes" if passed else "FAILS"

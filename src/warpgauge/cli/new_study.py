@@ -51,7 +51,5 @@ def new_study(study: Path, like: str, data: Path, sd: float | None, as_json: boo
         click.echo(f"note: left out {one}.", err=True)
     if len(made.left_out) > 5:
         click.echo(f"note: left out {len(made.left_out) - 5} more for such reasons.", err=True)
-    if made.by_labels:
-        click.echo("note: no pair has landmarks, so methods will be ranked by the overlap of labels alone.", err=True)
     facts = {"study": str(made.path), "pairs": len(made.pairs), "left out": len(made.left_out)}
     print_json({**facts, "pairs": list(made.pairs), "left_out": list(made.left_out)}) if as_json else print_facts(facts)

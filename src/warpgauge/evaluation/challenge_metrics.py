@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.arrays import Floats, tied_ranks
+from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-from warpgauge.geometry import Grid
 
 
 def target_registration_errors(mapped_points: ArrayLike, moving_points: ArrayLike) -> Floats:
@@ -204,117 +203,3 @@ def learn2reg_regularity(determinants: ArrayLike) -> Learn2RegRegularity:
             stacklevel=2,
         )
     return Learn2RegRegularity(float(np.log(clipped).std()), int(np.sum(clipped <= 0)), folded)
-
-
-def dirlab_errors(mapped_points: ArrayLike, moving_points: ArrayLike, grid: Grid) -> Floats:
-    """DIR-Lab's TRE: mapped landmarks are moved to the nearest voxel centre before the distance is taken.
-
-    The reference landmarks lie on voxel centres, so that an error of less than half a voxel along each axis counts as
-    none. It is smaller or larger than the plain TRE of each landmark, by up to half the diagonal of a voxel.
-
-    Parameters
-    ----------
-    mapped_points, moving_points : (n, d) array
-        World points of the moving image.
-    grid : Grid
-        Of the moving image.
-    """
-    snapped = grid.index_to_world(np.rint(grid.world_to_index(np.asarray(mapped_points, dtype=np.float64))))
-    return target_registration_errors(snapped, moving_points)
-
-
-def learn2reg_robust(case_means: ArrayLike, initial_means: ArrayLike, share: float = 0.3) -> float:
-    """Learn2Reg's robustness: mean over the ``share`` of the cases that were worst before registration.
-
-    Their ranking picks the rows that are worst initially, so that all methods are compared on the same hard cases; at
-    least one case is taken.
-    """
-    after, before = _lengths(case_means, "case_means"), _lengths(initial_means, "initial_means")
-    if after.shape != before.shape or not 0 < share <= 1:
-        raise InvalidInputError("Learn2Reg's robustness needs as many initial means as means, and a share in (0, 1].")
-    hardest = np.argsort(-before, kind="stable")[: max(1, round(share * len(after)))]
-    return float(after[hardest].mean())
-
-
-def learn2reg_rank_scores(values: ArrayLike) -> Floats:
-    """Learn2Reg's metric rank score of each of K methods, between 0.1 (worst) and 1, from (K, n) values, lower better.
-
-    A method wins against another whose values are significantly larger (Wilcoxon's rank-sum test, p below 0.05). The
-    numbers of wins are ranked, and the ranks mapped to equal steps from 0.1 to 1; equal numbers share their mean. The
-    challenge's text speaks of a signed-rank test, its ranking program uses the rank sum, which is taken here.
-    """
-    from scipy import stats
-
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 2 or len(found) < 2 or not found.shape[1] or not np.isfinite(found).all():
-        raise InvalidInputError("Rank scores need finite (K, n) values of at least two methods.")
-    tested = [[stats.ranksums(other, own) for other in found] for own in found]
-    wins = np.array([sum(one.statistic > 0 and one.pvalue < 0.05 for one in row) for row in tested], dtype=np.float64)
-    return np.asarray(0.1 + 0.9 * (tied_ranks(wins) - 1) / (len(wins) - 1))
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """One criterion: what was found, what is allowed, and whether it passes."""
-
-    name: str
-    value: float
-    limit: float
-    passed: bool
-
-
-@dataclass(frozen=True)
-class TG132:
-    """Pass or fail by AAPM TG-132's quantities; ``passed`` where every criterion passes."""
-
-    criteria: tuple[Criterion, ...]
-    passed: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-
-def tg132(
-    residuals: ArrayLike,
-    voxel: ArrayLike,
-    *,
-    folding: float | None = None,
-    tolerance: float = 2.0,
-    largest: float = 5.0,
-) -> TG132:
-    """Pass or fail of a deformable registration by the quantities of the AAPM TG-132 report.
-
-    Parameters
-    ----------
-    residuals : (n, d) array
-        Error vectors in mm.
-    voxel : (d,) array
-        Voxel spacing in mm.
-    folding : float, optional
-        Share of the volume with a Jacobian determinant of at most 0; it has to be 0.
-    tolerance, largest : float
-        95 % of the errors have to be within ``tolerance``, their mean below the larger of it and the largest voxel
-        dimension, and all below ``largest``.
-    """
-    errors = np.asarray(residuals, dtype=np.float64)
-    spacing = np.asarray(voxel, dtype=np.float64)
-    if errors.ndim != 2 or len(errors) == 0 or spacing.shape != errors.shape[1:] or not np.isfinite(errors).all():
-        raise InvalidInputError("tg132 needs finite (n, d) error vectors and d voxel dimensions, in mm.")
-    lengths = np.linalg.norm(errors, axis=1)
-    bound = max(tolerance, float(spacing.max()))
-    within = float(np.mean(lengths <= tolerance))
-    criteria = [
-        Criterion("mean TRE (mm)", float(lengths.mean()), bound, bool(lengths.mean() <= bound)),
-        Criterion(f"share within {tolerance:g} mm", within, 0.95, within >= 0.95),
-        Criterion("maximal TRE (mm)", float(lengths.max()), largest, bool(lengths.max() < largest)),
-        Criterion(
-            "largest error along an axis, in its largest voxel dimension",
-            float(np.abs(errors).max() / spacing.max()),
-            1.0,
-            bool(np.abs(errors).max() <= spacing.max()),
-        ),
-    ]
-    if folding is not None:
-        criteria.append(Criterion("folding fraction", float(folding), 0.0, folding == 0))
-    return TG132(tuple(criteria), all(one.passed for one in criteria))

@@ -331,12 +331,8 @@ def study(found: Any) -> str:
         name, why = next(iter(found.failed.items()))
         lost = f"{counted(len(found.failed), 'pair')} could not be computed and {_are(len(found.failed))} left out"
         parts.append(f"{lost} ({name}: {why.rstrip('.')}{'; ...' if len(found.failed) > 1 else ''}).")
-    if found.study.by_labels:
-        parts.append("There are no landmarks: methods are ranked by Dice, which does not say how large errors are.")
     best, pairs = found.methods[0], counted(len(found.outcomes) - len(found.excluded), "pair")
-    chance = ", too few for a probability"
-    if found.sampled:
-        chance = f"{'' if found.decided else ', but only'} with probability {probability(best.probability_first)}"
+    chance = f"{'' if found.decided else ', but only'} with probability {probability(best.probability_first)}"
     parts.append(f"{best.name} is first over {pairs}{chance} (mean rank {best.mean_rank:.2f} of {len(found.methods)}).")
     if best.missing:
         parts.append(f"{best.name} is incomplete: it has {best.cases} of {pairs}.")

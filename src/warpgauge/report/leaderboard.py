@@ -37,7 +37,7 @@ def _history(result: StudyResult, units: str) -> Table | None:
                 ],
             )
         )
-    score = "1\u00a0-\u00a0Dice" if result.study.by_labels else f"mean score ({units})"
+    score = f"mean score ({units})"
     heads = ("method", "when", "what", "rank then", "mean rank", score, "cases", "missing", "why")
     return Table("What happened to each submission, newest first.", heads, rows, name="history", folded=True)
 

@@ -262,7 +262,6 @@ def _certificate_facts(found: Certificate) -> dict[str, object]:
         "random questions": f"{content['audit']['reached']} asked, {content['audit']['usable']} used",
         "sealed answers": f"{sealed}, unknown to the model and to all exports" if sealed else "none",
         "added after the answers were opened": ", ".join(found.late) or "no transform",
-        "method": content["method"],
         "log": f"generation {content['project']['log']['generation']}, {content['project']['log']['digest']}",
         "seeds of the draws": ", ".join(map(str, content["seeds"]["rounds"])),
         "hash of the answers": content["commitment"],

@@ -34,7 +34,6 @@ from warpgauge.report.provenance import versions
 from warpgauge.study import StudyResult, columns
 
 _SIGNIFICANT = 0.05
-_LABEL_SCORE = "1\u00a0-\u00a0Dice"
 
 
 def write_study_report(
@@ -110,7 +109,7 @@ def write_study_report(
 
 def method_table(result: StudyResult, place: str, units: str, caption: str, name: str) -> Table:
     """Return the columns that a page shows of each method, best first, and of the identity."""
-    score = _LABEL_SCORE if result.study.by_labels else score_head(norm_name(result.study.settings.p), units)
+    score = score_head(norm_name(result.study.settings.p), units)
     kinds = [one.unit for one in columns.shown(result, place)][1:]
     rounds = result.study.settings.bootstrap
     rows = [
@@ -126,7 +125,7 @@ def _rank_charts(result: StudyResult) -> dict[str, Any]:
     means = [one.mean_rank for one in result.methods]
     bounds = [(one.rank_interval.low, one.rank_interval.high) for one in result.methods]
     probabilities = np.array([one.rank_probabilities for one in result.methods])
-    several = len(names) > 1 and result.sampled
+    several = len(names) > 1
     return {
         "mean_ranks": chart(charts.mean_ranks(names, means, bounds)),
         "rank_matrix": chart(charts.rank_matrix(names, probabilities)) if several else None,
@@ -135,7 +134,7 @@ def _rank_charts(result: StudyResult) -> dict[str, Any]:
 
 def _tests(result: StudyResult, units: str) -> Table:
     rows, flagged = [], set()
-    unit = _LABEL_SCORE if result.study.by_labels else units
+    unit = units
     for one in result.tests:
         name = f"{one.a} against {one.b}"
         if one.adjusted_p is not None and one.adjusted_p <= _SIGNIFICANT:
@@ -169,7 +168,7 @@ def _pairs(result: StudyResult) -> Table:
 
 def _cases(result: StudyResult, units: str) -> Table:
     rows = []
-    score = _LABEL_SCORE if result.study.by_labels else f"score ({units})"
+    score = f"score ({units})"
     for row in result.case_rows():
         remark = row["missing"] or ("left out" if row["excluded"] else "")
         cells = [figure_cell(row[key]) for key in ("score", "low", "high", "rank", "landmark_mean")]

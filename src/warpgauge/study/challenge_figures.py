@@ -27,7 +27,7 @@ Figures = dict[str, float]
 MAIN = {
     "anhir": ("Average-Median-rTRE",),
     "acrobat": ("Median-90th-percentile-TRE",),
-    "learn2reg": ("TRE mean", "DSC mean", "Rank-Score"),
+    "learn2reg": ("TRE mean",),
     "brats-reg": ("Median-MEE",),
 }
 
@@ -88,21 +88,6 @@ def learn2reg_field_figures(file: Path, layout: str, given: Annotations | None, 
     return figures
 
 
-def overlap_figures(challenge: str | None, overlap: Mapping[str, Any] | None) -> Figures:
-    """Return Learn2Reg's DSC and HD95 of a method on one pair: means over the labels that both label images have.
-
-    A label that the registration loses has an infinite HD95: there is none then.
-    """
-    if challenge != "learn2reg" or overlap is None:
-        return {}
-    found: Figures = {}
-    for name, key in (("DSC", "dice"), ("HD95", "area_hd95")):
-        shared = [one[key] for one in overlap["labels"] if one["in_moving"]]
-        if shared and None not in shared:
-            found[name] = float(np.mean(shared))
-    return found
-
-
 def _determinants(field: NDArray[Any]) -> Floats:
     """Jacobian determinants by central differences in voxels, without a border of two voxels."""
     inner = (slice(2, -2),) * 3
@@ -144,7 +129,7 @@ def official_figures(challenge: str | None, cases: Sequence[Mapping[str, float]]
 
 
 def ranked_figures(challenge: str | None, cases: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Figures]:
-    """Return the official figures of each method that depend on the others: average ranks, and rank scores.
+    """Return the official figures of each method that depend on the others: ANHIR's average ranks.
 
     Parameters
     ----------
@@ -153,8 +138,6 @@ def ranked_figures(challenge: str | None, cases: Mapping[str, Sequence[Mapping[s
         Of each method, the figures of each pair, in the same order.
     """
     found: dict[str, Figures] = {name: {} for name in cases}
-    if challenge == "learn2reg":
-        return _rank_scores(cases)
     if challenge != "anhir" or not all(case for method in cases.values() for case in method):
         return found
     for what in ("Median", "Max"):
@@ -162,24 +145,6 @@ def ranked_figures(challenge: str | None, cases: Mapping[str, Sequence[Mapping[s
         for name, rank in zip(cases, tied_ranks(values.T).mean(axis=0), strict=True):
             found[name][f"Average-Rank-{what}-rTRE"] = float(rank)
     return found
-
-
-# What Learn2Reg's rank scores are made of, and whether larger is better.
-_RANKED = {"TRE": False, "DSC": True, "HD95": False, "SDlogJ": False}
-
-
-def _rank_scores(cases: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Figures]:
-    """Return Learn2Reg's rank score of each metric and their geometric mean; 0.1 for a method without that metric."""
-    scores: dict[str, list[float]] = {name: [] for name in cases}
-    for metric, larger in _RANKED.items():
-        whole = [name for name, every in cases.items() if every and all(metric in case for case in every)]
-        if len(whole) < 2:
-            continue
-        values = np.array([[case[metric] for case in cases[name]] for name in whole])
-        ranked = dict(zip(whole, challenge_metrics.learn2reg_rank_scores(-values if larger else values), strict=True))
-        for name, found in scores.items():
-            found.append(float(ranked.get(name, 0.1)))
-    return {name: {"Rank-Score": float(np.exp(np.mean(np.log(one))))} if one else {} for name, one in scores.items()}
 
 
 def _anhir_figures(columns: Mapping[str, Floats]) -> Figures:

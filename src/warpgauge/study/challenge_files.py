@@ -20,7 +20,7 @@ from warpgauge.io.images import read_image
 from warpgauge.io.inside import Inside, name_problem
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.study.challenge_tables import ACROBAT, ANHIR, COVER_COLUMNS, read_acrobat
-from warpgauge.study.description import CHALLENGES, LABELS, toml_value
+from warpgauge.study.description import CHALLENGES, toml_value
 
 LANDMARKS = "landmarks"
 # Standard deviation of a landmark where nothing is known of the raters: mm for Learn2Reg, µm for ACROBAT.
@@ -34,12 +34,11 @@ _IDS = re.compile(r"_(\d{4})_(\d{4})\.nii(?:\.gz)?$")
 
 @dataclass(frozen=True)
 class NewStudy:
-    """Result of `new_study`: file, pairs, pairs left out with reasons, and whether there are labels alone."""
+    """Result of `new_study`: file, pairs, and pairs left out with reasons."""
 
     path: Path
     pairs: tuple[str, ...]
     left_out: tuple[str, ...]
-    by_labels: bool = False
 
 
 def new_study(path: PathLike, like: str, data: PathLike, *, sd: float | None = None) -> NewStudy:
@@ -84,7 +83,7 @@ def new_study(path: PathLike, like: str, data: PathLike, *, sd: float | None = N
         _write_converted(target.parent, pair)
     replace_file(target, _text(target.stem, like, spread, pairs, method).encode())
     names = tuple(str(pair["name"]) for pair in pairs)
-    return NewStudy(target, names, tuple(left_out), LANDMARKS not in pairs[0])
+    return NewStudy(target, names, tuple(left_out))
 
 
 Pairs = list[dict[str, Any]]
@@ -133,7 +132,7 @@ def _relative(file: Path, folder: Path) -> str:
 
 
 def _learn2reg(description: Path, folder: Path) -> Made:
-    """Read a ``*_dataset.json`` of Learn2Reg: pairs with keypoints or landmarks in voxels, or with labels alone."""
+    """Read a ``*_dataset.json`` of Learn2Reg: pairs with keypoints or landmarks in voxels."""
     try:
         content = json.loads(read_text(description, "dataset description"))
     except (ValueError, RecursionError) as error:
@@ -143,7 +142,6 @@ def _learn2reg(description: Path, folder: Path) -> Made:
     if not listed:
         raise FileFormatError(f"{description.name!r} lists no pairs under registration_val or registration_test.")
     pairs: Pairs = []
-    unmarked: Pairs = []
     left_out = []
     for entry in listed:
         if not isinstance(entry, Mapping) or not {"fixed", "moving"} <= set(entry):
@@ -155,15 +153,9 @@ def _learn2reg(description: Path, folder: Path) -> Made:
                 f"{description.name!r}: {images[0].name!r} is not named as in Learn2Reg (_0001_0000)."
             )
         name = "_".join(found[1] for found in ids if found)
-        files = [_beside(image, "labels", image.name) for image in images]
-        labelled = all(file.is_file() for file in files)
-        labels = {key: _relative(file, folder) for key, file in zip(LABELS, files, strict=True)} if labelled else {}
         points = _keypoints(images)
         if points is None:
-            if labels:
-                unmarked.append({"name": name, **labels})
-            else:
-                left_out.append(f"pair {name}: there are no keypoints, landmarks or labels of {images[0].name!r}")
+            left_out.append(f"pair {name}: there are no keypoints or landmarks of {images[0].name!r}")
             continue
         grids = [read_image(image).grid for image in images]
         world = [grid.index_to_world(one) for grid, one in zip(grids, points, strict=True)]
@@ -173,14 +165,12 @@ def _learn2reg(description: Path, folder: Path) -> Made:
             )
         marks = Landmarks(world[0], world[1], frame="LPS", units="mm")
         fixed, moving = (_relative(image, folder) for image in images)
-        pairs.append({"name": name, "landmarks": marks, "fixed": fixed, "moving": moving, **labels})
-    if pairs:  # pairs with labels alone have another score
-        left_out += [f"pair {one['name']}: it has labels but no landmarks, unlike others" for one in unmarked]
+        pairs.append({"name": name, "landmarks": marks, "fixed": fixed, "moving": moving})
     method = {
         "transform": "submissions/{method}/disp_{pair}.nii.gz",
         "options": {"format": "learn2reg", "layout": "current"},
     }
-    return pairs or unmarked, method, left_out
+    return pairs, method, left_out
 
 
 def _keypoints(images: Sequence[Path]) -> list[Any] | None:
@@ -247,7 +237,7 @@ def _write_marks(folder: Path, marks: Landmarks, name: str) -> str:
 
 
 _HEAD = """\
-# Written by warpgauge new-study --like {like}. {first} submissions under submissions/NAME and add a
+# Written by warpgauge new-study --like {like}. Check sd, then put submissions under submissions/NAME and add a
 # [[method]] for each; warpgauge benchmark {file} ranks them and shows the official figures of {title} beside.
 name = {name}
 
@@ -261,15 +251,13 @@ _UNITS = {"anhir": "pixels", "learn2reg": "mm", "acrobat": "µm"}
 
 
 def _text(name: str, like: str, sd: float, pairs: Pairs, method: Mapping[str, Any]) -> str:
-    marked = LANDMARKS in pairs[0]
     lines = [
         _HEAD.format(
             like=like,
-            first="Check sd, then put" if marked else "There are no landmarks: methods are ranked by Dice. Put",
             title=_TITLES[like],
             file=f"{name}.toml",
             name=toml_value(name),
-            sd=_SD.format(sd=sd, unit=_UNITS[like]) if marked else "",
+            sd=_SD.format(sd=sd, unit=_UNITS[like]),
         )
     ]
     for pair in pairs:

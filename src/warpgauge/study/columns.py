@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from warpgauge.evaluation.columns import CSV, REPORT, TERMINAL
 from warpgauge.study.challenge_figures import MAIN
-from warpgauge.study.outcome import OVERLAP
 
 if TYPE_CHECKING:
     from warpgauge.study.result import MethodResult, StudyResult
 
 LEADERBOARD = "leaderboard"
 _PAGES = (REPORT, LEADERBOARD)
-_OVERLAP_HEADS = {"dice": "Dice", "hd95": "HD95"}
 
 
 def _none(_: Mapping[str, Any]) -> None:
@@ -43,8 +41,6 @@ class StudyColumn:
         Where it is shown, and its heading there; ``{score}`` is filled in. The CSV has the key instead.
     baseline : callable
         The same of `StudyResult.baseline`, for the row of the identity.
-    sampled : bool
-        Whether it rests on the bootstrap, so that one pair with labels alone has none; the CSV has it in any case.
     """
 
     key: str
@@ -52,7 +48,6 @@ class StudyColumn:
     value: Callable[[MethodResult], Any]
     heads: Mapping[str, str]
     baseline: Callable[[Mapping[str, Any]], Any] = _none
-    sampled: bool = False
 
 
 def shown(result: StudyResult, place: str) -> list[StudyColumn]:
@@ -63,10 +58,7 @@ def shown(result: StudyResult, place: str) -> list[StudyColumn]:
 def cells(result: StudyResult, place: str) -> list[list[Any]]:
     """Return the values of the columns that a place shows: a row per method, best first, and one of the identity."""
     columns = shown(result, place)
-    rows = [
-        [None if one.sampled and not result.sampled else one.value(method) for one in columns]
-        for method in result.methods
-    ]
+    rows = [[one.value(method) for one in columns] for method in result.methods]
     before = result.baseline
     return rows if before is None else [*rows, [one.baseline(before) for one in columns]]
 
@@ -77,17 +69,8 @@ def headings(result: StudyResult, place: str, score: str) -> list[str]:
 
 
 def _figures(result: StudyResult) -> list[StudyColumn]:
-    """Return the columns of figures that do not influence the ranking.
-
-    Overlap where pairs have label images, and the official figures of the challenge that the study names.
-    """
+    """Return the columns of the official figures of the challenge that the study names; they do not rank."""
     found = []
-    still = result.baseline_overlap
-    for name, head in _OVERLAP_HEADS.items():
-        if any(getattr(one, name) is not None for one in result.methods):
-            places = {TERMINAL: head, LEADERBOARD: head}
-            found.append(StudyColumn(name, "figure", _attribute(name), places, _same(still[name])))
-    found += [StudyColumn(name, "figure", _attribute(name), {CSV: ""}) for name in OVERLAP]
     anhir = dict.fromkeys(name for one in result.methods for name in one.anhir or {})
     found += [StudyColumn(name, "figure", _entry("anhir", name), {CSV: ""}) for name in anhir]
     ranks = MAIN.get(result.study.settings.challenge or "", ())
@@ -97,16 +80,8 @@ def _figures(result: StudyResult) -> list[StudyColumn]:
     return found
 
 
-def _attribute(name: str) -> Callable[[MethodResult], Any]:
-    return lambda one: getattr(one, name)
-
-
 def _entry(figures: str, name: str) -> Callable[[MethodResult], Any]:
     return lambda one: (getattr(one, figures) or {}).get(name)
-
-
-def _same(value: Any) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda _: value
 
 
 def _everywhere(head: str) -> dict[str, str]:
@@ -116,22 +91,22 @@ def _everywhere(head: str) -> dict[str, str]:
 COLUMNS: tuple[StudyColumn, ...] = (
     StudyColumn("method", "text", lambda one: one.name, _everywhere("method"), lambda before: before["method"]),
     StudyColumn("rank", "length", lambda one: one.rank, _everywhere("rank"), lambda _: "baseline"),
-    StudyColumn("rank_low", "count", lambda one: one.rank_range[0], {LEADERBOARD: "rank from"}, sampled=True),
-    StudyColumn("rank_high", "count", lambda one: one.rank_range[1], {LEADERBOARD: "rank to"}, sampled=True),
+    StudyColumn("rank_low", "count", lambda one: one.rank_range[0], {LEADERBOARD: "rank from"}),
+    StudyColumn("rank_high", "count", lambda one: one.rank_range[1], {LEADERBOARD: "rank to"}),
     StudyColumn("mean_rank", "length", lambda one: one.mean_rank, _everywhere("mean rank")),
-    StudyColumn("mean_rank_low", "length", lambda one: one.rank_interval.low, {REPORT: "from", CSV: ""}, sampled=True),
-    StudyColumn("mean_rank_high", "length", lambda one: one.rank_interval.high, {REPORT: "to", CSV: ""}, sampled=True),
+    StudyColumn("mean_rank_low", "length", lambda one: one.rank_interval.low, {REPORT: "from", CSV: ""}),
+    StudyColumn("mean_rank_high", "length", lambda one: one.rank_interval.high, {REPORT: "to", CSV: ""}),
     StudyColumn("mean_rank_interval", "range", lambda one: (one.rank_interval.low, one.rank_interval.high),
-                {TERMINAL: "90 % interval"}, sampled=True),
+                {TERMINAL: "90 % interval"}),
     StudyColumn("probability_first", "probability", lambda one: one.probability_first,
-                {TERMINAL: "P(first)", CSV: "", **dict.fromkeys(_PAGES, "probability of being first")}, sampled=True),
+                {TERMINAL: "P(first)", CSV: "", **dict.fromkeys(_PAGES, "probability of being first")}),
     StudyColumn("mean_score", "length", lambda one: one.mean_score,
                 {TERMINAL: "mean {score}", CSV: "", **dict.fromkeys(_PAGES, "{score}")},
                 lambda before: before["mean_score"]),
     StudyColumn("mean_score_low", "length", lambda one: one.score_interval.low,
-                {CSV: "", **dict.fromkeys(_PAGES, "from")}, sampled=True),
+                {CSV: "", **dict.fromkeys(_PAGES, "from")}),
     StudyColumn("mean_score_high", "length", lambda one: one.score_interval.high,
-                {CSV: "", **dict.fromkeys(_PAGES, "to")}, sampled=True),
+                {CSV: "", **dict.fromkeys(_PAGES, "to")}),
     StudyColumn("cases", "count", lambda one: one.cases, _everywhere("cases"), lambda before: before["cases"]),
     StudyColumn("missing", "count", lambda one: one.missing, _everywhere("missing"), lambda _: 0),
     StudyColumn("ACROBAT", "length", lambda one: one.acrobat, {REPORT: "ACROBAT", CSV: ""}),

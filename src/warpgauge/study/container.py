@@ -17,7 +17,6 @@ from typing import Any
 from warpgauge._version import __version__
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import PathLike
-from warpgauge.io.images import read_image
 from warpgauge.io.inside import Inside
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import Project
@@ -25,7 +24,6 @@ from warpgauge.project.creation import FOLDERS
 from warpgauge.project.document import read_document, write_document
 from warpgauge.project.stores import SQLITE, store_named, store_of
 from warpgauge.study.description import (
-    LABELS,
     METHOD,
     STUDY,
     MethodSpec,
@@ -119,7 +117,6 @@ def write_container(study: Study | PathLike, folder: PathLike) -> Path:
         place = truth / f"pair{number:03d}"
         place.mkdir()
         found = _copy_project(pair, place) if pair.project else _copy_pair(pair, place, loaded[pair.name])
-        found |= _copy_files(pair, place, LABELS)
         entries.append({"name": pair.name, **{key: f"{place.name}/{name}" for key, name in found.items()}})
         if pair.raters:
             entries[-1]["raters"] = [f"{place.name}/rater{n}-{one.name}" for n, one in enumerate(pair.raters, 2)]
@@ -213,18 +210,7 @@ def _copy_files(pair: PairSpec, place: Path, keys: Sequence[str]) -> dict[str, s
     names = {key: f"{key}-{source.name}" for key, source in sources.items() if source is not None}
     for key, name in names.items():
         shutil.copyfile(sources[key], Inside(place, name))
-        if key in LABELS:
-            _check_image(place / name)
     return names
-
-
-def _check_image(copy: Path) -> None:
-    """Refuse and remove what is not an image: it does not go into a container by that name."""
-    try:
-        read_image(copy)
-    except Exception:
-        copy.unlink()
-        raise
 
 
 def _opened(file: Inside) -> int:
@@ -280,7 +266,7 @@ def _write_program(target: Path, study: Study, method: MethodSpec) -> None:
     (target / "requirements.txt").write_text("".join(f"{line}\n" for line in _requirements()))
     shown = [pair.name for pair in study.pairs]
     pairs = ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
-    figures = f"mean_score{', which is 1 - Dice,' if study.by_labels else ''} with its 90 % interval"
+    figures = "mean_score with its 90 % interval"
     if study.settings.challenge:
         figures += f", and the official figures of {study.settings.challenge}"
     words = {"name": study.name, "version": __version__}

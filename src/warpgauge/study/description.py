@@ -23,13 +23,10 @@ from warpgauge.project.transforms import IDENTITY
 
 MISSING_RULES = ("worst", "exclude", "error")
 CHALLENGES = ("anhir", "learn2reg", "acrobat", "brats-reg")
-LABELS = ("fixed_labels", "moving_labels")
-PATHS = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets", *LABELS)
+PATHS = ("project", "landmarks", "moving_landmarks", "fixed", "moving", "mask", "targets")
 FITS = ("pair", "together")
 # In an evaluation container: the study's file, and the name of the one method.
 STUDY, METHOD = "study.toml", "submission"
-# Keys of a pair that say nothing without landmarks.
-_OF_LANDMARKS = ("moving_landmarks", "targets", "mask", "raters", "sd", "diagonal", "landmark_options")
 _PART, _LONGEST_PART, _MOST_PARTS = re.compile(r"""\s*[\w"'-]+\s*"""), 100, 50
 _FIELD = re.compile(r"\{(\w*)\}")
 
@@ -152,8 +149,7 @@ class PairSpec:
     Paths are absolute. ``landmark_options`` go to ``read_landmarks``. An image is needed for its grid alone, so that
     ``fixed`` and ``moving`` may be files ``*.grid.json`` as well (`warpgauge.study.pair_files`). ``diagonal`` is what
     ANHIR's errors are divided by, in world units; that of the fixed image by default. ``raters`` are further files with
-    the moving points of the same landmarks by other raters, which are fused. ``fixed_labels`` and ``moving_labels`` are
-    label images whose overlap is reported beside the scores; without landmarks and project it is all that is known.
+    the moving points of the same landmarks by other raters, which are fused.
     ``matched_by`` says what the columns of a table of results hold in the row of this pair; ANHIR matches by them.
     ``group`` is the tissue or task that it belongs to; each has a table of its own.
     """
@@ -170,15 +166,8 @@ class PairSpec:
     diagonal: float | None = None
     landmark_options: Mapping[str, Any] = field(default_factory=dict)
     raters: tuple[Path, ...] = ()
-    fixed_labels: Path | None = None
-    moving_labels: Path | None = None
     matched_by: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
-
-    @property
-    def labels_only(self) -> bool:
-        """Whether the pair has neither landmarks nor a project, so that overlap of labels is all that is known."""
-        return self.project is None and self.landmarks is None
 
 
 @dataclass(frozen=True)
@@ -250,12 +239,6 @@ class Study:
                 raise InvalidInputError(f"The {what} {twice!r} occurs twice in the study; give each its own name.")
         for pair in self.pairs:
             _check_pair(pair)
-            if pair.labels_only != self.by_labels:
-                bare, full = (pair, self.pairs[0]) if pair.labels_only else (self.pairs[0], pair)
-                raise InvalidInputError(
-                    f"The pair {bare.name!r} has labels but no landmarks, unlike the pair {full.name!r}; their scores "
-                    "cannot be averaged, so compare them in two studies."
-                )
         loose = [method.name for method in self.methods if not method.patterns]
         plain = [pair.name for pair in self.pairs if pair.project is None]
         projects = [pair.name for pair in self.pairs if pair.project is not None]
@@ -275,20 +258,11 @@ class Study:
                 f"The method {loose[0]!r} has no transform pattern, but the pair {plain[0]!r} is not a project that "
                 "could hold one; give transform = '...{pair}...'."
             )
-        if self.by_labels and points:
-            raise InvalidInputError(
-                f"The method {points[0]!r} gives mapped_landmarks, but the pairs have no landmarks; give its transform."
-            )
 
     @property
     def references(self) -> tuple[str, ...]:
         """Names of the methods that never saw an annotation."""
         return tuple(method.name for method in self.methods if method.reference)
-
-    @property
-    def by_labels(self) -> bool:
-        """Whether no pair has landmarks, so that methods are ranked by the overlap of labels: score 1 - Dice."""
-        return self.pairs[0].labels_only
 
 
 def read_study(path: PathLike) -> Study:
@@ -379,24 +353,12 @@ def _check_pair(pair: PairSpec) -> None:
         )
     if pair.project is not None and pair.landmarks is not None:
         raise InvalidInputError(f"The pair {pair.name!r} has both project and landmarks; give one of them.")
-    if pair.labels_only and pair.fixed_labels is None and pair.moving_labels is None:
-        raise InvalidInputError(
-            f"The pair {pair.name!r} needs project = '...', landmarks = '...', or fixed_labels and moving_labels."
-        )
-    unused = [key for key in _OF_LANDMARKS if getattr(pair, key)] if pair.labels_only else []
-    if unused:
-        raise InvalidInputError(
-            f"The pair {pair.name!r} has {unused[0]} but no landmarks, without which labels alone are compared; give "
-            "landmarks = '...' as well, or leave it out."
-        )
+    if pair.project is None and pair.landmarks is None:
+        raise InvalidInputError(f"The pair {pair.name!r} needs project = '...' or landmarks = '...'.")
     if pair.landmarks is not None and pair.fixed is None and pair.targets is None:
         raise InvalidInputError(
             f"The pair {pair.name!r} needs fixed = '...' (the image) or targets = '...' (a file of points), so that "
             "it is known where the error counts."
-        )
-    if (pair.fixed_labels is None) != (pair.moving_labels is None):
-        raise InvalidInputError(
-            f"The pair {pair.name!r} has one of fixed_labels and moving_labels; overlap needs both."
         )
     if pair.raters and (pair.landmarks is None or pair.moving_landmarks is not None):
         raise InvalidInputError(

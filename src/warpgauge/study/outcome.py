@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +14,6 @@ from warpgauge.core.arrays import Floats
 from warpgauge.evaluation.result import summaries
 from warpgauge.study.challenge_figures import Figures as OfficialFigures
 
-OVERLAP = ("dice", "hd95", "surface_distance")
 NOTHING = np.zeros(0)
 
 
@@ -45,10 +44,6 @@ class PairOutcome:
         transforms.
     official : dict
         A challenge's own figures of each method, where the study names one.
-    overlap : dict
-        Of each method and of the identity, where the pair has label images: ``dice``, ``hd95`` and
-        ``surface_distance`` (means over the labels), and ``labels``, each one's. Of a missing method, what its absence
-        costs.
     """
 
     name: str
@@ -63,7 +58,6 @@ class PairOutcome:
     sentence: str
     evaluation: dict[str, Any] = field(default_factory=dict)
     official: dict[str, OfficialFigures] = field(default_factory=dict)
-    overlap: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def landmark_figures(self) -> dict[str, tuple[float, float]]:
@@ -73,20 +67,6 @@ class PairOutcome:
         found = summaries(np.array(list(self.landmark_errors.values())))
         both = zip(found["mean"].tolist(), found["p90"].tolist(), strict=True)
         return dict(zip(self.landmark_errors, both, strict=True))
-
-    def overlap_of(self, method: str) -> dict[str, float | None]:
-        """Return a method's overlap figures; None where there are no labels."""
-        found = self.overlap.get(method, {})
-        return {name: found.get(name) for name in OVERLAP}
-
-
-def mean_overlap(name: str, outcomes: Sequence[PairOutcome]) -> dict[str, float | None]:
-    """Return the overlap of a method's labels, means over the pairs that have them."""
-    found: dict[str, float | None] = {}
-    for figure in OVERLAP:
-        known = [value for one in outcomes if (value := one.overlap.get(name, {}).get(figure)) is not None]
-        found[figure] = float(np.mean(known)) if known else None
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +82,7 @@ class Figures:
     score : float
     errors : list of float
         At the annotated points; what absence costs where it is undefined.
-    official, overlap : dict
+    official : dict
     about : dict
         ``transforms``, ``read_as`` and ``flags`` of an evaluation, of this method alone.
     """
@@ -112,7 +92,6 @@ class Figures:
     score: float = 0.0
     errors: list[float] = field(default_factory=list)
     official: OfficialFigures = field(default_factory=dict)
-    overlap: dict[str, Any] | None = None
     about: dict[str, Any] = field(default_factory=dict)
 
 
@@ -120,7 +99,7 @@ class Figures:
 class Ground:
     """What a pair says beside its methods, and what a missing one costs; fields as of `PairOutcome`.
 
-    ``cost_draws``, ``cost``, ``worst`` and ``overlap_cost`` count for a method that is missing.
+    ``cost_draws``, ``cost`` and ``worst`` count for a method that is missing.
     """
 
     cost_draws: Floats
@@ -131,16 +110,11 @@ class Ground:
     verdict: str
     sentence: str
     evaluation: dict[str, Any]
-    overlap: dict[str, dict[str, Any]]
-    overlap_cost: dict[str, Any] | None
 
 
 def joined(pair: str, ground: Ground, methods: Mapping[str, Figures]) -> PairOutcome:
     """Return the outcome of a pair from what is said of each method."""
     missing = {name: one.missing for name, one in methods.items() if one.missing is not None}
-    overlap = {**ground.overlap, **{name: one.overlap for name, one in methods.items() if one.overlap is not None}}
-    if ground.overlap_cost is not None:
-        overlap |= dict.fromkeys(missing, ground.overlap_cost)
     about = {key: copy(entry) for key, entry in ground.evaluation.items()}
     for name, one in methods.items():
         for key, entry in one.about.items():
@@ -161,5 +135,4 @@ def joined(pair: str, ground: Ground, methods: Mapping[str, Figures]) -> PairOut
         ground.sentence,
         about,
         {name: one.official for name, one in methods.items()},
-        overlap,
     )

@@ -20,7 +20,7 @@ from warpgauge.io.files import content_hash, write_whole
 from warpgauge.io.transforms.registry import companion_files
 from warpgauge.project import Project
 from warpgauge.study.challenge_tables import ANHIR, anhir_file
-from warpgauge.study.description import LABELS, MethodSpec, PairSpec
+from warpgauge.study.description import MethodSpec, PairSpec
 from warpgauge.study.method_files import transform_files
 from warpgauge.study.outcome import Figures, Ground, PairOutcome
 from warpgauge.study.pair_files import read_grid
@@ -90,7 +90,7 @@ def _pair_files(pair: PairSpec) -> tuple[dict[str, str], str | None]:
         for name in ("project.json", "targets.npz", "candidates.npz"):
             if (pair.project / name).is_file():
                 files[name] = content_hash(pair.project / name)
-    for name in ("landmarks", "moving_landmarks", "mask", "targets", *LABELS):
+    for name in ("landmarks", "moving_landmarks", "mask", "targets"):
         path = getattr(pair, name)
         if path is not None:
             files[name] = content_hash(path)

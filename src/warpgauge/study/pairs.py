@@ -23,21 +23,18 @@ from warpgauge.evaluation import (
     project_comparison,
 )
 from warpgauge.evaluation.columns import draws_of
-from warpgauge.evaluation.overlap import label_overlap
 from warpgauge.evaluation.project_evaluation import BASELINE, project_centre, with_baseline
 from warpgauge.geometry import Grid
-from warpgauge.io.images import read_image
 from warpgauge.io.transforms import Transform
-from warpgauge.io.transforms.mapped_points import MappedPoints
 from warpgauge.project import Project
 from warpgauge.study.challenge_figures import Figures as OfficialFigures
-from warpgauge.study.challenge_figures import case_figures, learn2reg_field_figures, overlap_figures
+from warpgauge.study.challenge_figures import case_figures, learn2reg_field_figures
 from warpgauge.study.challenge_tables import ANHIR, anhir_file, anhir_points
 from warpgauge.study.description import MethodSpec, PairSpec, Study
 from warpgauge.study.kept import keep_reference, kept_reference
 from warpgauge.study.method_files import project_transform, read_method, transform_files
-from warpgauge.study.outcome import NOTHING, OVERLAP, Figures, Ground, PairOutcome, joined
-from warpgauge.study.pair_files import load_pair, read_grid
+from warpgauge.study.outcome import Figures, Ground, PairOutcome, joined
+from warpgauge.study.pair_files import load_pair
 from warpgauge.study.pair_model import Learned, pair_posterior
 
 
@@ -160,46 +157,6 @@ def _of_project(job: Job, project: Project) -> Gathered:
     return Gathered(compared, placements, grids, project_centre(project, study.settings.centre))
 
 
-def compute_labels(job: Job) -> PairOutcome:
-    """Compare the methods by the overlap of a pair's labels; without landmarks nothing is known of the errors."""
-    pair, settings = job.pair, job.study.settings
-    fixed, moving = (
-        read_grid(own or label)
-        for own, label in ((pair.fixed, pair.fixed_labels), (pair.moving, pair.moving_labels))
-        if label is not None
-    )
-    found = {one.name: _read(job, one, (fixed, moving), fixed.d) for one in job.methods}
-    missing, present = _sorted(found)
-    overlap = overlaps(job, with_baseline(present, fixed.d))
-    for name in list(present):
-        if overlap[name]["outside"] > settings.most_outside:
-            missing[name] = f"it maps {overlap.pop(name)['outside']:.0%} of the labels outside the moving image"
-            del present[name]
-    check_missing(job, missing)
-    official = {
-        name: {**_official(job, name, None, (fixed, moving), None, NOTHING, None),
-               **overlap_figures(settings.challenge, overlap[name])}
-        for name in present
-    }  # fmt: skip
-    overlap |= dict.fromkeys(missing, _overlap_cost(overlap) or {})
-    scores = np.array([1 - overlap[name]["dice"] for name in found])
-    return PairOutcome(
-        pair.name,
-        tuple(found),
-        missing,
-        np.tile(scores, (settings.samples, 1)),  # nothing but the choice of pairs varies
-        scores,
-        {name: [] for name in found},
-        [],
-        None,
-        "undetermined",
-        "There are no landmarks; overlap of labels does not say how large errors are.",
-        {"read_as": {name: one.description.to_dict() for name, one in present.items()}},
-        official,
-        overlap,
-    )
-
-
 def check_missing(job: Job, missing: Mapping[str, str]) -> None:
     """Stop where a method is missing and the study's rule is to stop."""
     if missing and job.study.settings.missing == "error":
@@ -252,10 +209,9 @@ def _outcome(job: Job, given: Gathered) -> PairOutcome:
     about["read_as"] = {name: one.description.to_dict() for name, one in compared.transforms.items()}
     about["panel"] = list(compared.panel)
     trusted = ("undetermined", "") if result.trust is None else (result.trust.verdict, result.trust.sentence)
-    overlap = overlaps(job, compared.transforms)
-    ground = ground_of(job, given, compared, result, about, trusted, overlap)
+    ground = ground_of(job, given, compared, result, about, trusted)
     names = [one.name for one in job.methods if one.name in compared.transforms or one.name in missing]
-    return joined(job.pair.name, ground, figures_of(job, given, compared, result, names, missing, ground, overlap))
+    return joined(job.pair.name, ground, figures_of(job, given, compared, result, names, missing, ground))
 
 
 def ground_of(
@@ -265,7 +221,6 @@ def ground_of(
     result: Evaluation,
     about: dict[str, Any],
     trusted: tuple[str, str],
-    overlap: Mapping[str, dict[str, Any]],
 ) -> Ground:
     """Return what a pair says beside its methods, from an evaluation of those that say what absence costs.
 
@@ -285,8 +240,6 @@ def ground_of(
         own if own is not None or given.grids[0] is None else given.grids[0].diagonal,
         *trusted,
         about,
-        {name: one for name, one in overlap.items() if name == BASELINE},
-        _overlap_cost(_counted(compared, overlap)),
     )
 
 
@@ -298,7 +251,6 @@ def figures_of(
     names: Sequence[str],
     missing: Mapping[str, str],
     ground: Ground,
-    overlap: Mapping[str, dict[str, Any]],
 ) -> dict[str, Figures]:
     """Return what is said of each of some methods, from an evaluation in which they are; None if all are missing."""
     norm, annotations = norm_name(job.study.settings.p), compared.annotations
@@ -308,17 +260,14 @@ def figures_of(
     found = {}
     for name in names:
         by_rater = _rater_errors(mapped[name], given.placements) if name in mapped else None
-        official = {
-            **_official(job, name, annotations, given.grids, by_rater, unmoved, ground.diagonal),
-            **overlap_figures(job.study.settings.challenge, overlap.get(name)),
-        }
+        official = _official(job, name, annotations, given.grids, by_rater, unmoved, ground.diagonal)
         if name in missing or result is None:
             found[name] = Figures(missing[name], official=official)
             continue
         errors = np.where(np.isfinite(lengths[name]), lengths[name], ground.worst).tolist()
         score, drawn = result.scores[name].score[norm], result.draws[draws_of(norm)]
         own = np.array(drawn[:, list(result.scores).index(name)])
-        found[name] = Figures(None, own, score, errors, official, overlap.get(name))
+        found[name] = Figures(None, own, score, errors, official)
     return found
 
 
@@ -332,48 +281,11 @@ def _counted(compared: Comparison, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in kept}
 
 
-def _overlap_cost(counted: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the overlap that counts for a method that is missing; none without labels."""
-    if not counted:
-        return None
-    cost: dict[str, Any] = {"dice": min(one["dice"] for one in counted.values()), "labels": []}
-    for name in OVERLAP[1:]:
-        known = [one[name] for one in counted.values() if one[name] is not None]
-        cost[name] = max(known) if known else None
-    return cost
-
-
 def _rater_errors(mapped: Floats, placements: Floats) -> Floats:
     """Return the error of a method at each landmark, as the mean of the distances from all raters' points."""
     lengths = np.linalg.norm(mapped - placements, axis=2)
     placed = np.isfinite(placements).all(axis=2)
     return np.asarray(np.where(placed, lengths, 0.0).sum(axis=0) / placed.sum(axis=0))
-
-
-def overlaps(job: Job, transforms: Mapping[str, Transform]) -> dict[str, dict[str, Any]]:
-    """Return the overlap of a pair's labels after each transform that maps any point; none without labels."""
-    pair = job.pair
-    if pair.fixed_labels is None or pair.moving_labels is None:
-        return {}
-    fixed, moving = read_image(pair.fixed_labels), read_image(pair.moving_labels)
-    sides = fixed.read(), fixed.grid, moving.read(), moving.grid
-    shared = set(np.unique(sides[2]).tolist())
-    found, official = {}, job.study.settings.challenge == "learn2reg"
-    for name, transform in transforms.items():
-        if isinstance(transform, MappedPoints):
-            continue  # known at the landmarks alone
-        result = label_overlap(transform, *sides, name=name, by_area=official and fixed.grid.d == 3)
-        means = {"dice": result.mean_dice, "hd95": result.mean_hd95, "surface_distance": result.mean_surface_distance}
-        labels = [
-            {**row, "in_moving": row["label"] in shared, "area_hd95": _finite(one.area_hd95)}
-            for row, one in zip(result.rows(), result.labels, strict=True)
-        ]
-        found[name] = {**means, "outside": result.outside, "labels": labels}
-    return found
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) else None
 
 
 def _official(

@@ -28,12 +28,10 @@ from warpgauge.study.pairs import (
     Gathered,
     Job,
     broken_among,
-    compute_labels,
     compute_together,
     figures_of,
     gathered,
     ground_of,
-    overlaps,
     usable,
 )
 
@@ -66,8 +64,6 @@ class PanelPair:
 
 def compute_pair(job: Job) -> PairOutcome | PanelPair:
     """Evaluate one pair: the wanted methods beside its references, or all methods together where there are none."""
-    if job.pair.labels_only:
-        return compute_labels(job)
     model = None if job.kept is None else pair_store.load_model(job.kept)
     ground = None if job.kept is None or model is None else pair_store.load_ground(job.kept)
     known = model if model is not None and ground is not None else {}
@@ -114,20 +110,16 @@ def _evaluated(job: Job, given: Gathered, model: dict[str, Floats], ground: Grou
     figures: dict[str, Figures] = {}
     if ground is None or set(wanted) & set(always):
         panel = scored(plain, opened.beside_panel(always), _how(job, opened))
-        overlap = overlaps(job, {name: opened.transforms[name] for name in always})
         if ground is None:
-            ground = ground_of(
-                job, given, opened, panel, _about_pair(job, opened, truth, panel), _trusted(opened), overlap
-            )
+            ground = ground_of(job, given, opened, panel, _about_pair(job, opened, truth, panel), _trusted(opened))
         names = [name for name in wanted if name in always]
-        found = figures_of(job, given, opened, panel, names, missing, ground, overlap)
+        found = figures_of(job, given, opened, panel, names, missing, ground)
         figures |= _told(found, panel, opened)
     rest = [name for name in wanted if name in opened.transforms and name not in always]
     result = scored(plain, opened.beside_panel(rest), _how(job, opened)) if rest else None
-    overlap = overlaps(job, {name: opened.transforms[name] for name in rest})
     left = [name for name in wanted if name in rest or name in missing]
     if left:
-        found = figures_of(job, given, opened, result, left, missing, ground, overlap)
+        found = figures_of(job, given, opened, result, left, missing, ground)
         figures |= found if result is None else _told(found, result, opened)
     return PanelPair(ground, figures, model)
 

@@ -22,7 +22,7 @@ from warpgauge.study.certificates import PairCertificate
 from warpgauge.study.challenge_figures import official_figures, ranked_figures
 from warpgauge.study.description import Study
 from warpgauge.study.history import Entry
-from warpgauge.study.outcome import PairOutcome, mean_overlap
+from warpgauge.study.outcome import PairOutcome
 from warpgauge.study.statistics import (
     Bootstrap,
     PairedTest,
@@ -60,8 +60,6 @@ class MethodResult:
         Classical metrics over the pairs; a missing case costs by the study's rule. None where they cannot be computed.
     official : dict
         Figures of the challenge that the study names, under that challenge's own names.
-    dice, hd95, surface_distance : float or None
-        Overlap of labels, means over the pairs that have label images; None without any.
     """
 
     name: str
@@ -79,9 +77,6 @@ class MethodResult:
     learn2reg_tre30: float | None
     learn2reg_tre70: float | None
     official: dict[str, float]
-    dice: float | None = None
-    hd95: float | None = None
-    surface_distance: float | None = None
 
     @property
     def rank_range(self) -> tuple[int, int]:
@@ -199,12 +194,7 @@ class StudyResult(Tabular):
     @property
     def decided(self) -> bool:
         """Whether the first method is first with a probability of at least 0.95."""
-        return self.sampled and self.methods[0].probability_first >= DECISIVE
-
-    @property
-    def sampled(self) -> bool:
-        """Whether there are probabilities and intervals: one pair with labels alone gives none."""
-        return not self.study.by_labels or len(self.kept) > 1
+        return self.methods[0].probability_first >= DECISIVE
 
     @property
     def title(self) -> str:
@@ -240,17 +230,12 @@ class StudyResult(Tabular):
             [written(unit, value) for unit, value in zip(units, row, strict=True)]
             for row in columns.cells(self, TERMINAL)
         ]
-        return columns.headings(self, TERMINAL, "1 - Dice" if self.study.by_labels else "score"), rows
+        return columns.headings(self, TERMINAL, "score"), rows
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row per method, best first."""
         shown = columns.shown(self, CSV)
         return [{column.key: column.value(one) for column in shown} for one in self.methods]
-
-    @property
-    def baseline_overlap(self) -> dict[str, float | None]:
-        """Overlap of the labels without registration, means over the pairs that are not left out."""
-        return mean_overlap(BASELINE, self.kept)
 
     @property
     def baseline(self) -> dict[str, Any] | None:
@@ -270,7 +255,7 @@ class StudyResult(Tabular):
             in_case = ranks(np.where(absent, np.nan, outcome.scores)).tolist()
             ends = np.quantile(outcome.draws, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0).T.tolist()
             for k, method in enumerate(outcome.methods):
-                scored = (float(outcome.scores[k]), *((None, None) if self.study.by_labels else ends[k]))
+                scored = (float(outcome.scores[k]), *ends[k])
                 rows.append(self._case(outcome, method, scored, in_case[k], outcome.landmark_errors.get(method)))
             rows += self._baseline_row(outcome)
         return rows
@@ -278,12 +263,10 @@ class StudyResult(Tabular):
     def _baseline_row(self, outcome: PairOutcome) -> list[dict[str, Any]]:
         """Return the row of the identity on a pair, without a rank, where no method has its name."""
         found = outcome.evaluation.get("transforms", {}).get(BASELINE)
-        if BASELINE in outcome.methods or (found is None and not self.study.by_labels):
+        if BASELINE in outcome.methods or found is None:
             return []
         norm = norm_name(self.study.settings.p)
-        scored = (found["score"][norm], *found["interval"][norm]) if found else None
-        if scored is None:
-            scored = 1 - outcome.overlap[BASELINE]["dice"], None, None
+        scored = (found["score"][norm], *found["interval"][norm])
         return [self._case(outcome, BASELINE, scored, None, outcome.initial_errors)]
 
     def _case(
@@ -303,7 +286,6 @@ class StudyResult(Tabular):
             "landmark_mean": float(np.mean(errors)) if errors else None,
             "calibration": outcome.verdict,
             "official": outcome.official.get(method, {}),
-            **outcome.overlap_of(method),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -315,7 +297,6 @@ class StudyResult(Tabular):
             "program": __version__,
             "verdict": self.verdict,
             "settings": settings,
-            "score": "1 - Dice" if self.study.by_labels else "error",
             "model": asdict(self.study.model),
             "methods": [asdict(one) for one in self.methods],
             "baseline": self.baseline,
@@ -409,7 +390,6 @@ def _method(
         learn2reg_tre30=challenge_metrics.learn2reg_tre(means, 2023) if means else None,
         learn2reg_tre70=challenge_metrics.learn2reg_tre(means, 2025) if means else None,
         official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in kept]) | ranked,
-        **mean_overlap(name, kept),
     )
 
 

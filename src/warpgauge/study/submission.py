@@ -25,7 +25,6 @@ from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, one_line, plain, read_text, replace_file
 from warpgauge.io.inside import Inside
 from warpgauge.study.description import METHOD, STUDY, Study, fill, read_study
-from warpgauge.study.outcome import OVERLAP
 from warpgauge.study.result import StudyResult
 from warpgauge.study.runner import run_study
 
@@ -181,8 +180,7 @@ def _metrics(result: StudyResult) -> dict[str, Any]:
     for row in result.case_rows():
         if row["method"] == METHOD:
             shown = {name: row[name] for name in ("score", "low", "high", "landmark_mean", "missing")}
-            beside = {name: row[name] for name in OVERLAP if row[name] is not None}
-            cases[row["pair"]] = {**shown, **beside, **row["official"]}
+            cases[row["pair"]] = {**shown, **row["official"]}
     before = result.baseline
     aggregates: dict[str, Any] = {
         "mean_score": method.mean_score,
@@ -192,7 +190,6 @@ def _metrics(result: StudyResult) -> dict[str, Any]:
         "cases": method.cases,
         "missing": method.missing,
         "too_good": len(result.flagged(METHOD, "too_good")),
-        **{name: value for name in OVERLAP if (value := getattr(method, name)) is not None},
         **method.official,
     }
     found: dict[str, Any] = plain(

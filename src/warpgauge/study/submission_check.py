@@ -152,7 +152,7 @@ def _scene(study: Study, pair: PairSpec) -> tuple[Floats, Grid | None, Grid | No
     if pair.project is not None:
         with Project.open(pair.project, check_images=False) as project:
             return project.targets, project.fixed_grid, project.moving_grid
-    files = (pair.fixed or pair.fixed_labels, pair.moving or pair.moving_labels)
+    files = (pair.fixed, pair.moving)
     fixed, moving = (None if file is None else read_grid(file) for file in files)
     return pair_targets(pair, study.settings, fixed), fixed, moving
 
