@@ -1,14 +1,10 @@
-"""Running servers in earnest: several processes, a database that goes away, probes, figures, logs."""
+"""Running servers in earnest: two of them, a database that goes away, probes."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import signal
 from pathlib import Path
 
-import httpx
 import pytest
 
 from command_tools import call
@@ -85,69 +81,3 @@ def test_not_ready_while_writes_are_refused(flat: Path, tmp_path: Path) -> None:
         (tmp_path / "away").rename(mirror)
         assert answer(client, query, query["location"]).status_code == 200
         wait_until(lambda: stranger.get("/readyz").status_code == 200)
-
-
-def _children(parent: int) -> list[int]:
-    text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-    return [int(word) for word in text.split()]
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the ids of workers are read from /proc")
-def test_workers(tmp_path: Path) -> None:
-    """Two workers on one port: one that is killed is started again, figures and logs are of both, SIGTERM ends all."""
-    folder, figures = make_flat(tmp_path / "flat"), free_port()
-    options = (
-        "--workers",
-        "2",
-        "--metrics-port",
-        str(figures),
-        "--log-format",
-        "json",
-        "--mirror",
-        str(tmp_path / "m"),
-    )
-    server = AppServer(folder, free_port(), *options, raters=["ada"])
-
-    def told() -> str:
-        return httpx.get(f"http://127.0.0.1:{figures}/metrics", trust_env=False, timeout=20).text
-
-    def noted() -> tuple[int, int]:
-        """Answers by the figures, and lines about answers in the log."""
-        found = re.search(r'warpgauge_answers_total{kind="place"} (\d+)', told())
-        whole = server.said().rpartition("\n")[0].splitlines()
-        lines = [line for line in map(json.loads, whole) if line.get("route", "").endswith("/place")]
-        return int(found[1]) if found else 0, sum(line["rater"] == "ada" for line in lines)
-
-    try:
-        wait_until(lambda: len(_children(server.process.pid)) == 2)  # the first is ready, the other may be on its way
-        workers = _children(server.process.pid)
-        kinds: list[int] = []
-        for _ in range(6):
-            with server.client(server.tokens["ada"]) as client:  # a new connection goes to either
-                query = client.get("/api/query").json()
-                kinds.append(answer(client, query, query["location"]).status_code)
-        assert kinds == [200] * 6
-        wait_until(lambda: noted() == (6, 6))  # an answer is acknowledged before it is counted
-        os.kill(workers[0], signal.SIGKILL)
-        wait_until(lambda: len(_children(server.process.pid)) == 2 and workers[0] not in _children(server.process.pid))
-        with server.client(server.tokens["ada"]) as client:
-            query = client.get("/api/query").json()
-            assert answer(client, query, query["location"]).status_code == 200
-        wait_until(lambda: noted() == (7, 7))  # what the killed one had counted stays
-        text = told()
-        assert 'route="/api/query/{n}/place"' in text
-        assert "warpgauge_request_seconds_bucket" in text
-        assert server.tokens["ada"] not in server.said()
-        ended = _children(server.process.pid)
-    finally:
-        assert server.stop() == 0
-    assert not any(Path(f"/proc/{worker}").exists() for worker in ended)
-    with Project.open(folder) as project:
-        assert project.verify().ok
-        project.use_mirror(tmp_path / "m")  # the mirror that both wrote is whole
-
-
-def test_wrong_numbers_of_workers(flat: Path) -> None:
-    """One sentence, and no server."""
-    assert "must be 1 to 64, got 0" in call("annotate", flat, "--workers", 0, code=1)
-    assert "choose another --metrics-port" in call("annotate", flat, "--metrics-port", 99999, "--no-browser", code=1)

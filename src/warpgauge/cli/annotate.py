@@ -33,15 +33,6 @@ _SERVER_OPTIONS = (
         "--public-url", help="Address at which a proxy serves the page, such as https://annotate.example.org/lesion."
     ),
     click.option("--mirror", type=NEW_FOLDER, help="Folder for a second copy of the log."),
-    click.option("--workers", type=int, default=1, show_default=True, help="Number of processes that serve the page."),
-    click.option("--metrics-port", type=int, help='Port for Prometheus metrics; needs the extra "metrics".'),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="json: one JSON object per line on standard error, including one for each request.",
-    ),
     click.option("--token-file", type=FILE, help="File with the secret of your own link, the same on several hosts."),
     click.option("--no-browser", is_flag=True, help="Do not open a browser."),
     click.option(
@@ -56,7 +47,7 @@ _SERVER_OPTIONS = (
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a server: address, people, certificate, proxy, processes and figures."""
+    """Add the options of a server: address, people, certificate and proxy."""
     for option in reversed(_SERVER_OPTIONS):
         command = option(command)
     return command
@@ -70,8 +61,7 @@ Examples:
   warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
   warpgauge annotate lesion --mirror /backup/warpgauge
   warpgauge annotate lesion --context fixed=CD31.tif --context moving=tumour-mask.png
-  warpgauge annotate lesion --raters ann,bob --controls known.csv
-  warpgauge annotate lesion --workers 4 --log-format json --metrics-port 9100 --no-browser"""
+  warpgauge annotate lesion --raters ann,bob --controls known.csv"""
 )
 @project_argument
 @server_options

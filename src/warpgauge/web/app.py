@@ -26,7 +26,6 @@ from warpgauge.web.app_state import Desk
 from warpgauge.web.auth import Gate
 from warpgauge.web.context_images import read_contexts
 from warpgauge.web.failures import REFUSALS, add_handlers
-from warpgauge.web.monitoring import Metrics, Watched
 from warpgauge.web.page_files import page_at, static_router
 from warpgauge.web.security import Guard
 from warpgauge.web.settings import ServerSettings
@@ -123,9 +122,7 @@ def create_app(
     desk = Desk(opened, gate, read_contexts(opened, settings.contexts))
 
     app = annotator_app(lifespan=_lifespan)
-    app.state.desk, app.state.gate, app.state.house, app.state.launch_tokens = desk, gate, opened, dict(tokens)
-    app.state.watched = Watched(opened.check_ready, lambda: opened.known.generation)
-    app.state.metrics = None if settings.metrics_port is None else Metrics()
+    app.state.desk, app.state.gate, app.state.house, app.state.ping = desk, gate, opened, opened.check_ready
     app.add_middleware(About, state={"desk": desk, "page": page_at(settings.root_path)})
     app.add_middleware(Guard, gate=gate, house=opened, settings=settings)
     return app

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
-import sys
 import threading
 import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
@@ -21,19 +19,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from warpgauge.core.parallel import one_blas_thread
-from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.io.files import one_line
+from warpgauge.errors import InvalidInputError
 from warpgauge.project import ORGANISER, Project
 from warpgauge.web.address import BACKLOG, bind_near, url_of
 from warpgauge.web.app import create_app
 from warpgauge.web.auth import House
-from warpgauge.web.connections import bounded_protocol, keep_logs_quiet, raise_file_limit
 from warpgauge.web.hosts import is_loopback
 from warpgauge.web.links import Link, has_tokens, launcher_token, make_organiser, register
-from warpgauge.web.monitoring import Metrics, Probes, log_as_json, serve_metrics
+from warpgauge.web.monitoring import Probes
 from warpgauge.web.settings import ServerSettings
 from warpgauge.web.site import Site, create_site
-from warpgauge.web.workers import Workers, WorkerTask
 
 # A proxy must forget its idle connections before the server closes them, or a request meets a closed one: most of them
 # do so after 60 seconds.
@@ -90,7 +85,7 @@ class Launch:
         if open_browser:
             threading.Thread(target=self._open, daemon=True).start()
         try:
-            with _figures(self.settings, self.app.state.metrics), one_blas_thread():
+            with one_blas_thread():
                 self.server.run(sockets=[self.socket])
         except KeyboardInterrupt:
             pass
@@ -104,12 +99,9 @@ class Launch:
     @cached_property
     def server(self) -> uvicorn.Server:
         """What runs the application."""
-        keep_logs_quiet()
-        # A quarter of the files that may be open for strangers, the rest for people with a token, images and the log.
         return _Server(
             uvicorn.Config(
-                Probes(self.app, self.app.state.watched, self.app.state.metrics, self.settings.root_path),
-                http=bounded_protocol(raise_file_limit()),
+                Probes(self.app, self.app.state.ping, self.settings.root_path),
                 ssl_certfile=self.settings.certfile,
                 ssl_keyfile=self.settings.keyfile,
                 log_level="warning",
@@ -183,36 +175,17 @@ def _launched(house: House, make_app: Callable[[Mapping[str, str]], FastAPI], se
 
 def _launcher(project: House, settings: ServerSettings) -> str:
     """Return the name of the person who starts the server; refuse a server that nobody could use safely."""
-    if not is_loopback(settings.host) and not settings.raters and not has_tokens(project):
+    invited = settings.raters or settings.token or has_tokens(project)
+    if not is_loopback(settings.host) and not invited:
         raise InvalidInputError(
             f"A server on {settings.host!r} can be reached from other machines, so each rater needs a token of their "
-            f"own; name the raters (--raters ada,ben), or serve on 127.0.0.1."
+            f"own; name the raters (--raters ada,ben), give a token of yours (--token-file), or serve on 127.0.0.1."
         )
     launcher = settings.rater or ORGANISER
     several = settings.raters or project.state.raters
     if settings.rater is not None and not project.readonly and several:
         make_organiser(project, launcher)
     return launcher
-
-
-@contextmanager
-def _figures(settings: ServerSettings, metrics: Metrics | None) -> Iterator[None]:
-    """Serve figures for Prometheus where the settings ask for them; without ``metrics``, those of all workers."""
-    if settings.metrics_port is None:
-        yield
-        return
-    try:
-        server = serve_metrics(settings.host, settings.metrics_port, metrics)
-    except (OSError, OverflowError) as error:
-        raise InvalidInputError(
-            f"Figures cannot be served on port {settings.metrics_port}: {one_line(error)}; choose another "
-            f"--metrics-port."
-        ) from error
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def serve(
@@ -238,7 +211,7 @@ def serve(
     """
     launch = prepare(project_folder, settings, **options)
     launch.app.state.desk.tell = echo
-    _serve(launch, WorkerTask(str(project_folder), many=False), open_browser, echo)
+    _serve(launch, open_browser, echo)
 
 
 def serve_many(
@@ -251,56 +224,14 @@ def serve_many(
 ) -> None:
     """Serve the projects of a folder or study until interrupted; see `serve`."""
     launch = prepare_site(place, settings, **options)
-    _serve(launch, WorkerTask(str(place), many=True), open_browser, echo)
+    _serve(launch, open_browser, echo)
 
 
-def _serve(launch: Launch, task: WorkerTask, open_browser: bool, echo: Callable[[str], object]) -> None:
-    settings = launch.settings
-    if settings.log_format == "json":
-        log_as_json()
+def _serve(launch: Launch, open_browser: bool, echo: Callable[[str], object]) -> None:
     with _interrupt_stops(launch):
         for line in announcement(launch):
             echo(line)
-        if settings.workers == 1:
-            launch.run(open_browser=open_browser)
-            return
-    tokens = launch.app.state.launch_tokens
-    task = replace(task, descriptor=launch.socket.fileno(), tokens=tokens, url=launch.url, settings=asdict(settings))
-    launch.app.state.house.close()  # this process keeps the socket and the figures only
-    group = Workers(task, launch.socket, settings.workers, echo)
-    if open_browser:
-        webbrowser.open(launch.links[0].url)  # the socket listens already: the page waits for the first worker
-    with _figures(settings, None):
-        group.run()
-
-
-def work() -> None:
-    """Serve as one worker: its task comes through standard input, and its end means that the parent is gone."""
-    task = WorkerTask(**json.loads(sys.stdin.readline()))
-    try:
-        launch = _worker_launch(task)
-    except WarpgaugeError as error:
-        print(f"warpgauge: {error}", file=sys.stderr)
-        sys.exit(1)
-
-    def follow() -> None:
-        sys.stdin.read()
-        launch.stop()
-
-    threading.Thread(target=follow, daemon=True).start()
-    launch.run()
-
-
-def _worker_launch(task: WorkerTask) -> Launch:
-    """Return a server as one of several workers on a socket that is open already; the parent serves the figures."""
-    settings = ServerSettings(**task.settings)
-    if settings.log_format == "json":
-        log_as_json()
-    if task.many:
-        app = create_site(Site(Path(task.folder), settings), task.tokens, settings)
-    else:
-        app = _annotator(Project.open(task.folder), task.tokens, settings)
-    return Launch(app, socket.socket(fileno=task.descriptor), task.url, replace(settings, metrics_port=None))
+        launch.run(open_browser=open_browser)
 
 
 @contextmanager

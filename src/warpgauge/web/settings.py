@@ -1,17 +1,15 @@
-"""How a project is served: address, people, certificate, processes and figures, as one checked value."""
+"""How a project is served: address, people and certificate, as one checked value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.web.address import PublicAddress, check_certificate
 from warpgauge.web.auth import LONGEST_TOKEN
 from warpgauge.web.hosts import AllowedHosts, is_loopback
 from warpgauge.web.links import distinct
-from warpgauge.web.workers import check_workers
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,6 @@ class ServerSettings:
         New links of raters end after so many days.
     new_links : bool
         Give the named raters and the launcher new links, also where they have one; the former ones end at once.
-    workers : int
-        Number of processes that serve the project on this port.
-    metrics_port : int, optional
-        Port on which figures for Prometheus are served.
-    log_format : {"text", "json"}
-        With ``"json"``, one JSON object per line on standard error, also one for each request.
     contexts : sequence of str
         Further images of the same frame to look at, as in ``"fixed=CD31.tif"``.
     embedded : bool
@@ -55,7 +47,7 @@ class ServerSettings:
     show_links : bool
         Whether the secrets of links are printed; what a container prints is kept by others.
     most_open : int
-        Number of projects that a server of many keeps open in each process.
+        Number of projects that a server of many keeps open.
     """
 
     host: str = "127.0.0.1"
@@ -69,16 +61,12 @@ class ServerSettings:
     mirror: str | None = None
     link_days: float | None = None
     new_links: bool = False
-    workers: int = 1
-    metrics_port: int | None = None
-    log_format: Literal["text", "json"] = "text"
     contexts: tuple[str, ...] = ()
     embedded: bool = False
     show_links: bool = True
     most_open: int = 100
 
     def __post_init__(self) -> None:
-        check_workers(self.workers)
         if self.raters and not self.show_links:
             raise InvalidInputError(
                 "With --no-links nobody would see the links of --raters; leave these out, and invite people on "

@@ -26,7 +26,6 @@ from warpgauge.web.auth import Gate, Person
 from warpgauge.web.catalogue import Catalogue, Pair
 from warpgauge.web.failures import NotFoundError, status_of
 from warpgauge.web.links import an_organiser
-from warpgauge.web.monitoring import Metrics, Watched
 from warpgauge.web.page_files import page_at, static_router
 from warpgauge.web.roster import Roster
 from warpgauge.web.security import Guard, failure, plain_page
@@ -182,10 +181,7 @@ def create_site(site: Site, tokens: Mapping[str, str], settings: ServerSettings)
     app = api_app(summary="The annotators of many projects.", lifespan=lifespan)
     app.include_router(pair_routes.router)
     app.include_router(static_router())
-    app.state.gate, app.state.house, app.state.site = gate, site.roster, site
-    app.state.launch_tokens = dict(tokens)
-    app.state.watched = Watched(site.ping, lambda: site.roster.state.generation)
-    app.state.metrics = None if settings.metrics_port is None else Metrics()
+    app.state.gate, app.state.house, app.state.site, app.state.ping = gate, site.roster, site, site.ping
     app.add_middleware(About, state={"site": site, "page": page_at(settings.root_path, name="pairs.html")})
     app.add_middleware(PairDoor, site=site, annotator=annotator)
     app.add_middleware(Guard, gate=gate, house=site.roster, settings=settings)
