@@ -32,7 +32,7 @@ def test_names_that_look_like_a_known_one(make_project: Make, first: str, second
     """A name that looks like one in use is refused, the same name is not."""
     with make_project() as project:
         project.add_rater(first)
-        project.add_rater(first, "viewer")
+        project.add_rater(first, "organiser")
         with pytest.raises(InvalidInputError, match=r"looks|look alike"):
             project.add_rater(second)
 

@@ -254,7 +254,7 @@ def test_at_a_repeat_everything_is_as_if_the_place_had_never_been_answered(tmp_p
 
 
 def test_repeats_look_like_the_questions_around_them(tmp_path: Path) -> None:
-    """No figure of a question separates repeats from others: size of the prediction, rings, rows, gain, words."""
+    """No figure of a question separates repeats from others: size of the prediction, rings, rows, gain."""
     features: list[dict[str, float]] = []
 
     def look(client: httpx.Client, turn: int) -> None:
@@ -269,7 +269,6 @@ def test_repeats_look_like_the_questions_around_them(tmp_path: Path) -> None:
                 "rows": len(rows) - query["position"],
                 "numbers": max((row["number"] for row in rows), default=0) - query["position"],
                 "gain": query["gain"],
-                "words": len(query["why"]),
                 "marks": progress["annotations"] - query["position"],
                 "curve": len(progress["curve"]) - query["position"],
                 "fields": len(query),

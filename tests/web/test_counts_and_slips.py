@@ -106,18 +106,12 @@ def test_the_page_counts_controls_and_repeats_as_questions_and_shows_no_former_a
 
 
 def test_plus_minus_of_the_page_is_the_region_on_the_canvas(browser: Any, tmp_path: Path) -> None:
-    """The line below gives the half-axes of the dashed region and of one's own, as the canvas draws them."""
+    """The line below gives the half-axes of one's own region, as the canvas draws it."""
     with served(make_tissue_project(tmp_path / "p"), "ada") as server:
         work(server.client("ada"), 7)
         sheet = open_sheet(browser, server, "ada")
         page, scale = sheet.page, sheet.state()["views"]["moving"]["2"]["scale"]
         sheet.settle()
-        expected = page.evaluate("() => globalThis.expected")
-        said = re.search(r"± ([\d.]+)(?: x ([\d.]+))? µm", page.locator("#why").text_content())
-        assert said is not None
-        wide = [float(one) for one in said.groups() if one]
-        np.testing.assert_allclose(max(wide), max(expected["a"], expected["b"]) / scale, rtol=0.06)
-        np.testing.assert_allclose(min(wide), min(expected["a"], expected["b"]) / scale, rtol=0.06)
         sheet.drag("moving", (250, 250), (291, 250))
         drawn = last_drawn(sheet)
         told = re.search(r"± ([\d.]+) × ([\d.]+) µm", page.locator("#size-figure").text_content())
@@ -129,13 +123,11 @@ def test_plus_minus_of_the_page_is_the_region_on_the_canvas(browser: Any, tmp_pa
 
 
 def test_plus_minus_is_the_region_that_is_drawn(tmp_path: Path) -> None:
-    """The words give the half-axes of the drawn ellipse; the factor of the progress leads from a deviation to them."""
+    """The factor of the progress leads from a deviation to the half-axes of the drawn ellipse."""
     with served(make_flat(tmp_path / "p")) as server:
         client = server.client()
         query = work(client, 7)
         drawn = query["prediction"]["ellipse"]["half_lengths"]
-        said = [float(one) for one in re.search(r"± ([\d. x]+) px", query["why"])[1].split(" x ")]  # type: ignore[index]
-        assert min(drawn) * 0.94 <= min(said) <= max(said) <= max(drawn) * 1.06
         deviations = np.sqrt(np.linalg.eigvalsh(query["prediction"]["covariance"]))[::-1]
         factor = client.get("/api/progress").json()["region"]
         np.testing.assert_allclose(drawn, factor * deviations, rtol=1e-6)

@@ -17,7 +17,7 @@ from command_tools import call
 from postgres_tools import Postgres
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import NotAllowedError, Project, ProjectError, StorageError
-from warpgauge.project.events import Note, Register
+from warpgauge.project.events import Note
 from warpgauge.web import prepare_site, shelf, summaries
 from warpgauge.web.catalogue import Catalogue
 from warpgauge.web.roster import Roster, shared_out
@@ -314,24 +314,6 @@ def test_the_next_pair_is_opened_beside_the_page(many: Served) -> None:
         assert place(ada, "p2").status_code == 200
     ada.get("/api/mine")
     wait_until(lambda: organiser.get("/api/pairs").json()["open"] == 2)
-
-
-def test_a_project_without_an_organiser(tmp_path: Path, originals: Path) -> None:
-    """In a log of an earlier version all of them may be revoked: who is registered goes on, others read why not."""
-    folder = tmp_path / "many"
-    shutil.copytree(originals / "p1", folder / "p1")
-    with Project.open(folder / "p1") as project:
-        project.add_rater("ada", by="otto")
-        last = Register(rater="otto", name="otto", role="organiser", revoked=True)
-        project._store.write(lambda state: [last])
-    with served(folder, "ada,ben") as server:
-        organiser, ada, ben = server.client(), server.client("ada"), server.client("ben")
-        for rater in ("ada", "ben"):
-            assign(organiser, rater, "p1")
-        assert place(ada, "p1").status_code == 200
-        for client in (ben, organiser):
-            refused = client.get("/pair/p1/api/project")
-            assert (refused.status_code, "Nobody organises this pair any more" in refused.text) == (403, True)
 
 
 def test_projects_in_one_database(

@@ -16,7 +16,7 @@ def test_a_type_says_what_may_be_missing() -> None:
     """What the page gets is complete; what it sends may leave out what has a default; literals and unions are kept."""
     text = javascript()
     assert " * @property {true} done\n" in text
-    assert ' * @property {"rater" | "organiser" | "viewer"} role' in text
+    assert ' * @property {"rater" | "organiser"} role' in text
     assert " * @property {(number[] | null)[]} points" in text
     place = text.split("@typedef {object} PlaceRequest")[1].split("*/")[0]
     assert "{boolean} [confirmed]" in place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -105,14 +104,6 @@ def test_undoing_a_landmark_of_the_start_goes_back_to_the_start(tmp_path: Path) 
             assert [row["number"] for row in get(who, "/api/list")["rows"]] == [1]
 
 
-def test_why_a_question_is_asked_does_not_state_what_nobody_knows(tmp_path: Path) -> None:
-    """Before the first marks a question says that nothing is known, later to what length; never more than the image."""
-    with served(make_flat(tmp_path / "p", refit="never")) as server:
-        client = server.client()
-        assert get(client, "/api/query")["why"].endswith("nothing is known about its match yet.")
-        assert re.search(r"its match is known to ± \d{1,2}(\.\d+)? px\.$", work(client, 6)["why"])
-
-
 def test_undoing_a_volunteered_landmark_shows_the_current_query(tmp_path: Path) -> None:
     with served(make_flat(tmp_path / "p", refit="never")) as server:
         client = server.client()
@@ -196,25 +187,6 @@ def test_a_conflict_is_not_taken_for_a_question(tmp_path: Path) -> None:
         assert answer(client, query, query["location"]).status_code == 200
         late = answer(client, query, [100.0, 100.0])
         assert (late.status_code, late.json()["kind"]) == (409, "conflict")
-
-
-def test_the_page_asks_for_a_refit(tmp_path: Path) -> None:
-    """Refused with a sentence while there are too few; then the answer says what the weights rest on."""
-    folder = make_flat(tmp_path / "p", refit="never")
-    with served(folder) as server:
-        client = server.client()
-        generation = get(client, "/api/project")["generation"]
-        refused = client.post("/api/refit", json={"generation": generation})
-        assert refused.status_code == 422
-        assert "at least 3 annotations" in refused.json()["error"]
-        query = work(client, 4)
-        done = client.post("/api/refit", json={"generation": query["generation"]})
-        assert done.status_code == 200, done.text
-        assert "refitted to 4 annotations" in done.json()["model"]
-        assert done.json()["saved"]["generation"] > query["generation"]
-        undone = client.post("/api/undo", json={"generation": done.json()["saved"]["generation"]})
-        assert undone.status_code == 200
-        assert "changed or taken back" in get(client, "/api/progress")["model"]
 
 
 def test_two_raters_who_skip_are_not_done(tmp_path: Path) -> None:

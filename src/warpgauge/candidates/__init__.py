@@ -8,7 +8,6 @@ separates the tissue or body from glass, air and padding.
 from warpgauge.candidates.corners import Candidates, find_candidates
 from warpgauge.candidates.distinctive import distinctiveness
 from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
-from warpgauge.candidates.outlines import DrawnRegions
 from warpgauge.candidates.regions import LabelRegions
 from warpgauge.candidates.structure import to_gray
 from warpgauge.candidates.targets import (
@@ -20,7 +19,6 @@ from warpgauge.candidates.targets import (
 
 __all__ = [
     "Candidates",
-    "DrawnRegions",
     "Foreground",
     "LabelRegions",
     "distinctiveness",

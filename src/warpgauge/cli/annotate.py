@@ -20,9 +20,6 @@ _SERVER_OPTIONS = (
     click.option("--rater", help="Your name in the log; organiser by default."),
     click.option("--raters", help="Names of raters, separated by commas; each gets a personal link."),
     click.option(
-        "--link-days", type=float, help="New links expire after this many days; by default they do not expire."
-    ),
-    click.option(
         "--new-links",
         is_flag=True,
         help="Make new links for the named raters and yourself; the old ones expire at once.",

@@ -123,7 +123,7 @@ Examples:
     "--missing",
     type=EXISTING,
     help="Mask of the fixed image's size: what has no match in the moving image, such as a tear. Nothing is asked or "
-    "judged there. The project keeps a copy; in 2D, areas can also be drawn in the page.",
+    "judged there. The project keeps a copy.",
 )
 @click.option(
     "--foreground",
@@ -266,13 +266,10 @@ def foreground_facts(document: Document) -> dict[str, str]:
 
 
 def region_facts(project: Project) -> dict[str, str]:
-    """Return which regions the fixed image has, and which areas were drawn on it, where there are some."""
-    facts, drawn = {}, project.state.outlines.values()
+    """Return which regions the fixed image has, where there are some."""
+    facts = {}
     if project.given_regions is not None:
         facts["regions"] = _some([str(label) for label in project.given_regions.values], "label")
-    if drawn:
-        pieces = sum(one.what == "piece" for one in drawn)
-        facts["drawn areas"] = f"{len(drawn) - pieces} without a match, {pieces} that move on their own"
     return facts
 
 

@@ -15,7 +15,7 @@ from warpgauge.evaluation import sentences
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.leaks import LeakTest
 
-LEAK, UNDEFINED, LATE, EXCLUDED, LEFT_OUT, MASKED = "leak", "undefined", "late", "excluded", "left_out", "masked"
+LEAK, UNDEFINED, LATE, EXCLUDED, MASKED = "leak", "undefined", "late", "excluded", "masked"
 RATER_OFFSET, COMMON_OFFSET, UNTESTED = "rater_offset", "common_offset", "untested"
 TOO_GOOD = 0.001
 GROSS = 6.0
@@ -39,8 +39,8 @@ class Flag:
         opened; one that is not defined at some targets, or (``"untested"``) at many annotations; an annotation that the
         transforms and the other annotations contradict; or places where the annotations exclude every transform.
         ``"rater_offset"`` is a rater who is offset from the others by a constant, ``"common_offset"`` an offset of the
-        annotations from all good transforms, and ``"left_out"`` targets in areas that somebody drew as having no match,
-        ``"masked"`` what the project's mask says to have none. Doubts that nobody has accepted have the codes of
+        annotations from all good transforms, and
+        ``"masked"`` what the project's mask says to have no match. Doubts that nobody has accepted have the codes of
         `warpgauge.session.doubts`.
     transform : str or None
         Which transform; None for ``"gross_error"`` and what concerns all.

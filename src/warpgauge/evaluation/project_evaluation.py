@@ -24,7 +24,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
 from warpgauge.evaluation.diagnostics import trust
-from warpgauge.evaluation.flags import LATE, LEFT_OUT, MASKED, RATER_OFFSET, Flag
+from warpgauge.evaluation.flags import LATE, MASKED, RATER_OFFSET, Flag
 from warpgauge.evaluation.judge import CENTRES, judge_of
 from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.paper_judge import PaperJudge
@@ -165,19 +165,6 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
     return with_doubts(project, Comparison.of(every, targets, conditioned(given[~rows]), **about, **opened))
 
 
-def _left_out(project: Project) -> list[Flag]:
-    """Flag targets that areas drawn as missing take out: whoever draws them decides what is judged."""
-    state, out = project.state, len(project.targets) - len(project.judged_targets)
-    if not out:
-        return []
-    drawn = [one for one in state.outlines.values() if one.what == "missing"]
-    # When any transform was first added, also one that was replaced or removed since.
-    first = min(state.first_added.values(), default=state.generation)
-    late = sum(one.generation > first for one in drawn)
-    numbers = {"share": out / len(project.targets), "areas": float(len(drawn)), "late": float(late)}
-    return [Flag(LEFT_OUT, numbers=numbers, text=", ".join(sorted({one.stamp.rater for one in drawn})))]
-
-
 def _masked(project: Project) -> list[Flag]:
     """Flag the share of the area that the targets stand for which the mask of the project leaves without any."""
     mask, area = project.masked_missing, project.fixed_foreground
@@ -207,7 +194,7 @@ def _offsets(project: Project) -> list[Flag]:
 def with_doubts(project: Project, comparison: Comparison) -> Comparison:
     """Add the doubts about the project's transforms and imports that nobody has accepted."""
     state, grids, units = project.state, (project.fixed_grid, project.moving_grid), project.units
-    notes = [*_left_out(project), *_masked(project), *_offsets(project)]
+    notes = [*_masked(project), *_offsets(project)]
     notes += [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
     values, given = comparison.values, comparison.annotations
     for row, (name, transform) in enumerate(comparison.transforms.items()):

@@ -483,19 +483,6 @@ def _doubt(found: Flag) -> str:
     return f"{who} {words}. If that is as it should be: warpgauge evaluate PROJECT --accept-note {name}."
 
 
-def _left_out(found: Flag) -> str:
-    share, late = percent(found.numbers["share"]), int(found.numbers["late"])
-    after = (
-        f" {counted(late, 'area')} of them {'was' if late == 1 else 'were'} drawn after the first transform was added: "
-        "whoever draws them can leave out where a transform fails."
-        if late
-        else ""
-    )
-    areas = counted(int(found.numbers["areas"]), "area")
-    drawn = f"they lie in {areas} drawn as having no match (by {found.text})."
-    return f"{share} of the targets are not judged: {drawn}{after}"
-
-
 def _masked(found: Flag) -> str:
     return (
         f"{percent(found.numbers['share'])} of the {found.text} is not judged: the mask that the project was made with "
@@ -528,7 +515,6 @@ _FLAGS = {
     "excluded": _excluded,
     "gross_error": _gross_error,
     "rater_offset": _rater_offset,
-    "left_out": _left_out,
     "masked": _masked,
     "common_offset": _common_offset,
     "leak": _leak,

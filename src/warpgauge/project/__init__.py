@@ -12,6 +12,7 @@ from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.values import (
     ORGANISER,
+    REVOKED,
     ROLES,
     SKIP_REASONS,
     AuditRound,
@@ -28,6 +29,7 @@ from warpgauge.project.values import (
 
 __all__ = [
     "ORGANISER",
+    "REVOKED",
     "ROLES",
     "SKIP_REASONS",
     "AuditRound",

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from warpgauge.candidates.outlines import check_corners
 from warpgauge.core.kernels import FAMILIES
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
@@ -23,10 +22,10 @@ from warpgauge.project.names import check_new_name, checked_name
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.values import (
-    AREAS,
     DESIGNS,
     ORGANISER,
     ORIGINS,
+    REVOKED,
     ROLES,
     SKIP_REASONS,
     AlignmentRecord,
@@ -36,7 +35,6 @@ from warpgauge.project.values import (
     Entry,
     FitRecord,
     NoteRecord,
-    Outline,
     Placed,
     Placement,
     Proposal,
@@ -82,7 +80,7 @@ class Event:
     about_query: ClassVar[bool | None] = True
     """Whether it names a query; None where it may."""
     organisers_only: ClassVar[bool] = False
-    """Whether only organisers may write it; all others are for everybody but viewers."""
+    """Whether only organisers may write it; all others are for everybody who is not revoked."""
     undoable: ClassVar[bool] = False
     """Whether it is an action of a rater on an answer of their own, which undo and redo go over."""
     words: ClassVar[str] = ""
@@ -125,7 +123,7 @@ class Event:
 
     def allowed(self, role: str, state: State) -> bool:
         """Return whether somebody of this role may write it."""
-        return role == ORGANISER or (role != "viewer" and not self.organisers_only)
+        return role == ORGANISER or (role != REVOKED and not self.organisers_only)
 
     def check(self, state: State) -> None:
         """Raise when it may not follow this state."""
@@ -943,53 +941,6 @@ class Accept(Event):
         state.accepted[self.subject, self.code] = stamp
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrawArea(Event):
-    """An organiser draws an area of a 2D fixed image: one without a match, or a piece that moves on its own.
-
-    Not for raters: what is left out changes the verdict, and where raters are blind nobody else's doing may show.
-    """
-
-    kind = "outline"
-    about_query = False
-    organisers_only = True
-    words = "draw areas"
-    what: str
-    corners: tuple[Vector, ...] = field(metadata=_point("The corners of an area", points))
-    name: str = field(default="", metadata=_TEXT)
-
-    @classmethod
-    def _content(cls, payload: Mapping[str, Any], d: int, checked: dict[str, Any]) -> dict[str, Any]:
-        what = payload.get("what")
-        if what not in AREAS:
-            raise InvalidInputError(f"An area must be one of {', '.join(AREAS)}, got {what!r}.")
-        check_corners(checked["corners"])
-        return {**checked, "what": what}
-
-    def _apply(self, state: State, stamp: Stamp) -> None:
-        state.outlines[stamp.generation] = Outline(**self._fields(), stamp=stamp)
-        state.outlined_at = state.model_generation = stamp.generation
-
-
-@dataclass(frozen=True, kw_only=True)
-class EraseArea(Event):
-    """An area that was drawn is taken back; ``target`` is the generation of its event."""
-
-    kind = "erase"
-    about_query = False
-    organisers_only = True
-    words = "erase areas"
-    target: int = field(metadata=_WHOLE)
-
-    def _rule(self, state: State) -> None:
-        if self.target not in state.outlines:
-            raise InvalidInputError("There is no such area; it may have been erased already.")
-
-    def _apply(self, state: State, stamp: Stamp) -> None:
-        del state.outlines[self.target]
-        state.outlined_at = state.model_generation = stamp.generation
-
-
 def _set_cell(state: State, rater: str, query: int, cell: Cell, stamp: Stamp) -> None:
     """Write an answer into the state, with all that follows from it."""
     before = _in_force(state.cell(rater, query))
@@ -1081,8 +1032,10 @@ def authorise(state: State, event: Event) -> None:
     """Raise when the role of the person who acts does not allow the event."""
     role = state.role(event.rater)
     if not event.allowed(role, state):
+        words = event.words or event.kind
+        if role == REVOKED:
+            raise NotAllowedError(f"{event.rater}'s access to this project was revoked, so they may not {words}.")
         article = "an" if role[0] in "aeiou" else "a"
-        words = event.kind if role == "viewer" else event.words or event.kind
         raise NotAllowedError(f"{event.rater} is {article} {role} of this project and may not {words}.")
     if isinstance(event, Register) and (event.revoked or event.role != ORGANISER):
         organisers = [name for name in state.raters if state.role(name) == ORGANISER]

@@ -10,11 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from warpgauge.candidates import DrawnRegions
-from warpgauge.candidates.outlines import inside
 from warpgauge.core.arrays import Bools
 from warpgauge.core.kernels import Regions
 from warpgauge.display import html_facts
@@ -24,7 +19,6 @@ from warpgauge.io.files import PathLike
 from warpgauge.io.stores import place_of
 from warpgauge.io.transforms import Transform
 from warpgauge.project import alignments, transforms
-from warpgauge.project.content_checks import points
 from warpgauge.project.creation import create_project, settings_of
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError
@@ -33,15 +27,11 @@ from warpgauge.project.event_store import EventStore, StateLock
 from warpgauge.project.events import (
     Align,
     ChangeSettings,
-    DrawArea,
-    EraseArea,
     Event,
     Register,
     Relink,
     SetTransform,
-    Withdraw,
     authorise,
-    check_sequence,
     read_event,
 )
 from warpgauge.project.folder import ProjectFolder
@@ -58,7 +48,7 @@ from warpgauge.project.values import ORGANISER, Entry
 if TYPE_CHECKING:
     from warpgauge.registration.rough_alignment import Alignment
 
-Role = Literal["rater", "organiser", "viewer"]
+Role = Literal["rater", "organiser"]
 
 
 class Project(ProjectFolder):
@@ -75,7 +65,6 @@ class Project(ProjectFolder):
         super().__init__(folder)
         self._store = store
         self._document, self._document_at = document, store.known.images_generation
-        self._drawn: DrawnRegions | None = None
 
     def annotate(self, *, rater: str | None = None, height: int = 720, jupyter: str | None = None) -> Any:
         """Open the annotator inside a notebook's cell, served from this process.
@@ -256,79 +245,20 @@ class Project(ProjectFolder):
 
     @property
     def regions(self) -> Regions | None:
-        """Parts of the fixed image that may move on their own: by label image, and pieces that were drawn."""
-        pieces = tuple(one.corners for one in self.state.outlines.values() if one.what == "piece")
-        if not pieces:
-            return self.given_regions
-        if self._drawn is None or self._drawn.pieces != pieces:  # one value, by which models are recognised
-            self._drawn = DrawnRegions(self.given_regions, pieces)
-        return self._drawn
+        """Parts of the fixed image that may move on their own, by label image."""
+        return self.given_regions
 
     @property
     def missing(self) -> Callable[[Floats], Bools] | None:
-        """Returns which (n, d) points of the fixed image have no match, by mask and drawn areas; None without these."""
+        """Returns which (n, d) points of the fixed image have no match, by the project's mask; None without one."""
         mask = self.masked_missing
-        drawn = [one.corners for one in self.state.outlines.values() if one.what == "missing"]
-        if mask is None and not drawn:
-            return None
-
-        def contains(points_world: Floats) -> Bools:
-            found = np.zeros(len(points_world), dtype=np.bool_) if mask is None else mask.contains(points_world)
-            for corners in drawn:
-                found |= inside(corners, points_world)
-            return found
-
-        return contains
+        return None if mask is None else mask.contains
 
     @property
     def judged_targets(self) -> Floats:
         """Targets at which transforms are judged: those where something has a match."""
         missing = self.missing
         return self.targets if missing is None else self.targets[~missing(self.targets)]
-
-    def draw_area(
-        self, what: Literal["missing", "piece"], corners: ArrayLike, *, name: str = "", rater: str = ORGANISER
-    ) -> Entry:
-        """Draw an area of a 2D fixed image as a polygon.
-
-        Parameters
-        ----------
-        what : {"missing", "piece"}
-            What has no match in the moving image: nothing is asked or judged there, and maps have no values. Or a
-            piece that moves on its own, as a region of a label image does.
-        corners : (n, 2) array
-            In world units.
-        name : str
-            To show beside it.
-
-        Returns
-        -------
-        Entry
-            Its ``generation`` erases the area again, by `erase_area`.
-        """
-        if what == "piece" and self.settings.model == "paper":
-            raise InvalidInputError("Pieces need the default model: the paper's has one kernel for the whole image.")
-        rows = points(corners, self.d, "The corners of an area")
-        drawn = DrawArea(rater=rater, what=what, corners=rows, name=name)
-        if what == "piece":
-            return self.append(drawn)[0]
-        checked = read_event(drawn, self.d)
-        if inside(rows, self.judged_targets).all():
-            raise InvalidInputError("No target would be left outside the areas without a match; draw a smaller one.")
-
-        def decide(state: State) -> list[Event]:
-            # Suggestions there that nobody has answered leave the list with it.
-            gone = [one.number for one in state.queries if one.origin == "suggested" and inside(rows, [one.point])[0]]
-            free = [one for one in gone if one not in state.withdrawn and not state.is_taken(one)]
-            events = [checked, *(read_event(Withdraw(rater=rater, query=one), self.d) for one in free)]
-            check_sequence(state, events)
-            return events
-
-        return self._store.write(decide)[0]
-
-    def erase_area(self, generation: int, *, rater: str = ORGANISER) -> Entry:
-        """Take back an area that was drawn."""
-        return self.append(EraseArea(rater=rater, target=generation))[0]
 
     def propose_alignment(self) -> Alignment:
         """Find a rough alignment of the two images and record it in the log, for a person to accept or refuse.

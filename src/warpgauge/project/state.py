@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from warpgauge.project.values import (
+    REVOKED,
     AlignmentRecord,
     Answer,
     AuditRound,
@@ -17,7 +18,6 @@ from warpgauge.project.values import (
     ControlsRecord,
     FitRecord,
     NoteRecord,
-    Outline,
     Placement,
     Proposal,
     QueryRecord,
@@ -101,10 +101,6 @@ class State:
         Subject and code to the doubt that was noted there last (`NoteRecord`).
     accepted : dict
         Subject and code to the stamp of the event by which an organiser accepted such a doubt.
-    outlines : dict
-        Generation to the area that was drawn by that event and stands (`Outline`).
-    outlined_at : int
-        Generation of the last event that drew or erased an area.
     derived : dict
         What others have computed from this state and would not compute again; a copy begins without.
     """
@@ -143,8 +139,6 @@ class State:
     unsealed: list[Unsealed] = field(default_factory=list)
     notes: dict[tuple[str, str], NoteRecord] = field(default_factory=dict)
     accepted: dict[tuple[str, str], Stamp] = field(default_factory=dict)
-    outlines: dict[int, Outline] = field(default_factory=dict)
-    outlined_at: int = 0
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -248,5 +242,5 @@ class State:
     def role(self, name: str) -> str:
         """Role of a person; where nobody is registered everybody organises, else strangers are raters."""
         if name in self.raters:
-            return "viewer" if self.raters[name].revoked else self.raters[name].role
+            return REVOKED if self.raters[name].revoked else self.raters[name].role
         return "rater" if self.raters else "organiser"

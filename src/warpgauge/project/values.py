@@ -22,11 +22,11 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.project.content_checks import Matrix, Vector, alpha, matrix, number, numbers, plain_rows, vector
 
 SKIP_REASONS: tuple[str, ...] = ("not_visible", "ambiguous", "torn_or_missing", "outside_image", "other")
-ROLES: tuple[str, ...] = ("rater", "organiser", "viewer")
+ROLES: tuple[str, ...] = ("rater", "organiser")
+REVOKED = "revoked"
 ORGANISER = "organiser"
 ORIGINS: tuple[str, ...] = ("suggested", "repeat", "again", "given", "volunteered", "audit", "control")
 DESIGNS: tuple[str, ...] = ("uniform", "disagreement")
-AREAS: tuple[str, ...] = ("missing", "piece")
 
 
 # Metadata of a field that no rater may be sent.
@@ -625,24 +625,6 @@ class NoteRecord(Stamped):
     code: str
     numbers: Mapping[str, float]
     text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outline(Stamped):
-    """An area of the fixed image that an organiser drew.
-
-    Attributes
-    ----------
-    what : {"missing", "piece"}
-        What has no match in the moving image, or a piece that moves on its own.
-    corners : tuple of points
-        Of a polygon, in world units.
-    name : str
-    """
-
-    what: str
-    corners: tuple[Vector, ...]
-    name: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,11 +116,11 @@ class Model:
         return self._fit[1]
 
     def _key(self, state: State) -> tuple[int, object]:
-        """Return what the prior depends on: the current fit, the settings, an accepted alignment, and areas."""
+        """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
         return self._key_of(state, self.fit(state))
 
     def _key_of(self, state: State, fit: FitRecord | None) -> tuple[int, object]:
-        return 0 if fit is None else fit.generation, (self.project.settings, aligned(state), state.outlined_at)
+        return 0 if fit is None else fit.generation, (self.project.settings, aligned(state))
 
     def prior(self, state: State) -> TransformationPrior:
         """Return the current prior."""
@@ -249,7 +249,7 @@ class Model:
 
     def untaught_key(self, state: State) -> tuple[object, ...]:
         """Return what `untaught_prior` depends on."""
-        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state), state.outlined_at
+        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state)
 
     def _suggesting_key(self, state: State) -> object:
         """Return what the prior by which places are chosen depends on."""

@@ -40,8 +40,6 @@ class Answering:
 
     def current(self, person: Person) -> dict[str, Any]:
         """Return the person's current query, or that there is none."""
-        if not person.writes:
-            return self._done(person, ["You look on in this project; open an answer from the list to see it."])
         with self.desk.lock:
             query = self.session.next_query(person.name)
             return self._done(person, self._reasons(person)) if query is None else self.shown(query, person)
@@ -84,7 +82,6 @@ class Answering:
             "unaided": is_unaided(state, self.project.settings, person.name, query.number),
             "own_choice": state.queries[query.number].origin == "volunteered",
             "gain": rough(query.gain) if hidden and query.gain is not None else query.gain,
-            "why": query.why,
             "generation": query.generation,
             "prediction": None if query.prediction is None else predicted(query.prediction),
             "answer": described(query.answer, hidden=hidden),
@@ -174,16 +171,6 @@ class Answering:
             event = self.session.skip_start(person.name)
             saved = {"generation": event.generation, "time": event.time}
             return {"saved": saved, "start": self.desk.guided_start(person)}
-
-    def refit(self, generation: int, person: Person) -> dict[str, Any]:
-        """Refit the weights now; other requests are answered meanwhile."""
-        state = self._recent(generation)
-        if person.role == "rater" and self.session.blindness.apart(state):
-            # The weights of a blind rater follow their answers by themselves, those of all are not theirs to see.
-            return {"saved": None, "model": self.session.progress(person.name).weights}
-        fit = self.session.refit()
-        saved = None if fit is None else {"generation": fit.generation, "time": fit.time}
-        return {"saved": saved, "model": self.session.weights()}
 
     def skip(self, number: int, request: SkipRequest, person: Person) -> dict[str, Any]:
         """Save that a query was declined, and give what comes next."""

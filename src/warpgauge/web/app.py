@@ -13,8 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from warpgauge._version import __version__
 from warpgauge.project import Project
 from warpgauge.web import (
-    alignment_routes,
-    area_routes,
     download_routes,
     image_routes,
     organiser_routes,
@@ -65,8 +63,6 @@ def annotator_app(**options: Any) -> FastAPI:
         report_routes.router,
         overlay_routes.router,
         organiser_routes.router,
-        alignment_routes.router,
-        area_routes.router,
         download_routes.router,
         static_router(),
     ):

@@ -202,8 +202,6 @@ class Desk:
 
     def guided_start(self, person: Person) -> dict[str, Any]:
         """Return whether the guided start is due, and how many landmarks it still needs."""
-        if not person.writes:
-            return NO_START
         found = self.session.start(person.name)
         left = found.wanted - found.volunteered
         places = {1: "one place", 2: "two places", 3: "three places"}.get(left, f"{left} places")
@@ -246,8 +244,6 @@ class Desk:
             },
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
             "contexts": [context.describe() for context in self.contexts],
-            # What is known, without waiting for the lock: the picture comes first.
-            "areas": bool(known.outlines or {"regions", "missing"} & project.document.images.keys()),
         }
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -18,7 +17,6 @@ from fastapi import Depends, Request
 from warpgauge.project import ORGANISER, NotAllowedError, ProjectError, State
 
 LONGEST_TOKEN = 200
-_UNTIL = ";until="
 _FRESH_SECONDS = 0.25
 _STALE_SECONDS = 10.0
 
@@ -31,7 +29,7 @@ class Person:
     ----------
     name : str
         Under which their actions stand in the log.
-    role : {"rater", "organiser", "viewer"}
+    role : {"rater", "organiser"}
     """
 
     name: str
@@ -41,11 +39,6 @@ class Person:
     def organises(self) -> bool:
         """Whether this is an organiser."""
         return self.role == "organiser"
-
-    @property
-    def writes(self) -> bool:
-        """Whether this person may answer queries."""
-        return self.role != "viewer"
 
 
 @dataclass(frozen=True)
@@ -65,43 +58,15 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def token_hash(token: str, days: float | None = None) -> str:
-    """Return what is stored of a token that ends after so many days, or never.
-
-    A token is random and long, so one round of a plain hash cannot be searched.
-    """
-    plain = "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-    if days is None:
-        return plain
-    until = datetime.now(UTC) + timedelta(days=days)
-    return f"{plain}{_UNTIL}{until.isoformat(timespec='seconds')}"
-
-
-def valid_until(stored: str) -> datetime | None:
-    """Return when a stored token ends, or None where it does not; one that cannot be read has ended."""
-    _, mark, text = stored.partition(_UNTIL)
-    if not mark:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.fromtimestamp(0, UTC)
-
-
-def has_ended(stored: str) -> bool:
-    """Return whether the validity of a stored token was limited and is over."""
-    until = valid_until(stored)
-    try:
-        return until is not None and until <= datetime.now(UTC)
-    except TypeError:  # a time without its zone
-        return True
+def token_hash(token: str) -> str:
+    """Return what is stored of a token; it is random and long, so that one round of a plain hash cannot be searched."""
+    return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def valid_link(state: State, name: str) -> str | None:
     """Return what is stored of the token of a person's link, or None where they have none that is valid now."""
     record = state.raters.get(name)
-    stored = None if record is None or record.revoked else record.token_hash
-    return stored if stored and not has_ended(stored) else None
+    return None if record is None or record.revoked else record.token_hash
 
 
 def _why_ended(state: State, name: str) -> str:
@@ -109,9 +74,7 @@ def _why_ended(state: State, name: str) -> str:
     record = state.raters.get(name)
     if record is not None and record.revoked:
         return "The organiser has revoked your link. All that you saved is kept; ask the organiser how to go on."
-    if valid_link(state, name):
-        return "Your link was replaced by a newer one: open that one, or ask the organiser for it."
-    return "The time of your link is over. All that you saved is kept; ask the organiser for a new link."
+    return "Your link was replaced by a newer one: open that one, or ask the organiser for it."
 
 
 class House(Protocol):
@@ -216,7 +179,7 @@ class Gate:
             now, state = time.monotonic(), self._house.state
             known = list(self._launch)
             linked = [(valid_link(state, name), name) for name in state.raters]
-            known += [(stored.partition(_UNTIL)[0], name) for stored, name in linked if stored]
+            known += [(stored, name) for stored, name in linked if stored]
             people = tuple((stored, Person(name, state.role(name))) for stored, name in known)
             valid = {stored for stored, _ in people}
             gone = {stored: _why_ended(state, one.name) for stored, one in self._known.people if stored not in valid}
@@ -229,13 +192,6 @@ async def _asking(request: Request) -> Person:
     return person
 
 
-async def _writing(request: Request) -> Person:
-    person = await _asking(request)
-    if not person.writes:
-        raise NotAllowedError(f"{person.name} may look at this project but not change it.")
-    return person
-
-
 async def _organising(request: Request) -> Person:
     person = await _asking(request)
     if not person.organises:
@@ -245,7 +201,5 @@ async def _organising(request: Request) -> Person:
 
 Asking = Annotated[Person, Depends(_asking)]
 """Anybody with a token."""
-Writing = Annotated[Person, Depends(_writing)]
-"""A rater or an organiser."""
 Organising = Annotated[Person, Depends(_organising)]
 """An organiser."""

@@ -58,9 +58,7 @@ def has_tokens(house: House) -> bool:
     return any(valid_link(house.state, name) for name in house.state.raters)
 
 
-def register(
-    house: House, names: Sequence[str], days: float | None, new_links: bool
-) -> tuple[dict[str, str], list[str]]:
+def register(house: House, names: Sequence[str], new_links: bool) -> tuple[dict[str, str], list[str]]:
     """Make a link for each person who has none; return the new tokens by name, and who had a link already."""
     fresh: dict[str, str] = {}
     kept: list[str] = []
@@ -72,7 +70,7 @@ def register(
         secret = new_token()
         role = known.role if known is not None else "rater"
         by = an_organiser(house.state) or ORGANISER
-        house.add_rater(name, role, token_hash=token_hash(secret, days), by=by)
+        house.add_rater(name, role, token_hash=token_hash(secret), by=by)
         fresh[name] = secret
     return fresh, kept
 

@@ -12,7 +12,7 @@ from warpgauge.project import ConflictError
 from warpgauge.session import UnconfirmedError
 from warpgauge.web.answers import Answering
 from warpgauge.web.app_state import AtDesk, Desk
-from warpgauge.web.auth import Asking, Person, Writing
+from warpgauge.web.auth import Asking, Person
 from warpgauge.web.failures import WRITE_REFUSALS
 from warpgauge.web.wire import (
     Based,
@@ -23,7 +23,6 @@ from warpgauge.web.wire import (
     NearbyAnswer,
     PlaceRequest,
     QueryAnswer,
-    RefitAnswer,
     SkipRequest,
     SnapAnswer,
     SnapRequest,
@@ -79,61 +78,55 @@ def previous(
 
 
 @router.post("/api/query/{n}/place", response_model=WriteAnswer, responses=_PLACE)
-def place(n: Number, body: PlaceRequest, desk: AtDesk, writing: Writing) -> Any:
+def place(n: Number, body: PlaceRequest, desk: AtDesk, writing: Asking) -> Any:
     """Place the match of a query, or move it; answered when it is on the disk."""
     return written(desk, body, writing, lambda: Answering(desk).place(n, body, writing))
 
 
 @router.post("/api/snap", response_model=SnapAnswer, responses=WRITE_REFUSALS)
-def snap(body: SnapRequest, desk: AtDesk, writing: Writing) -> Any:
+def snap(body: SnapRequest, desk: AtDesk, writing: Asking) -> Any:
     """Propose a better place for a mark from the images around it; the mark stays, and the log has the proposal."""
     return Answering(desk).snap(body, writing)
 
 
 @router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)
-def volunteer(body: VolunteerRequest, desk: AtDesk, writing: Writing) -> Any:
+def volunteer(body: VolunteerRequest, desk: AtDesk, writing: Asking) -> Any:
     """Save a landmark of the rater's own choice."""
     return written(desk, body, writing, lambda: Answering(desk).volunteer(body, writing))
 
 
 @router.post("/api/start/skip", response_model=StartSkippedAnswer, responses=WRITE_REFUSALS)
-def skip_start(body: Based, desk: AtDesk, writing: Writing) -> Any:
+def skip_start(body: Based, desk: AtDesk, writing: Asking) -> Any:
     """Go on without the guided start."""
     return Answering(desk).skip_start(body.generation, writing)
 
 
-@router.post("/api/refit", response_model=RefitAnswer, responses=WRITE_REFUSALS)
-def refit(body: Based, desk: AtDesk, writing: Writing) -> Any:
-    """Refit the weights to the current annotations."""
-    return Answering(desk).refit(body.generation, writing)
-
-
 @router.post("/api/query/{n}/skip", response_model=WriteAnswer, responses=_WRITE)
-def skip(n: Number, body: SkipRequest, desk: AtDesk, writing: Writing) -> Any:
+def skip(n: Number, body: SkipRequest, desk: AtDesk, writing: Asking) -> Any:
     """Decline a query, with a reason."""
     return written(desk, body, writing, lambda: Answering(desk).skip(n, body, writing))
 
 
 @router.post("/api/query/{n}/another", response_model=QueryAnswer | DoneAnswer, responses=_WRITE)
-def another(n: Number, body: Based, desk: AtDesk, writing: Writing) -> Any:
+def another(n: Number, body: Based, desk: AtDesk, writing: Asking) -> Any:
     """Put a query aside and get the next best; it comes again when nothing else is left."""
     return written(desk, body, writing, lambda: Answering(desk).another(n, body.generation, writing))
 
 
 @router.post("/api/query/{n}/disable", response_model=StepAnswer, responses=_WRITE)
-def disable(n: Number, body: DisableRequest, desk: AtDesk, writing: Writing) -> Any:
+def disable(n: Number, body: DisableRequest, desk: AtDesk, writing: Asking) -> Any:
     """Take one's own placement out of the model, or put it back."""
     return written(desk, body, writing, lambda: Answering(desk).disable(n, body.disabled, body.generation, writing))
 
 
 @router.post("/api/undo", response_model=StepAnswer, responses=_WRITE)
-def undo(body: Based, desk: AtDesk, writing: Writing) -> Any:
+def undo(body: Based, desk: AtDesk, writing: Asking) -> Any:
     """Undo the rater's last action."""
     return written(desk, body, writing, lambda: Answering(desk).step("undo", body.generation, writing))
 
 
 @router.post("/api/redo", response_model=StepAnswer, responses=_WRITE)
-def redo(body: Based, desk: AtDesk, writing: Writing) -> Any:
+def redo(body: Based, desk: AtDesk, writing: Asking) -> Any:
     """Redo what was undone last."""
     return written(desk, body, writing, lambda: Answering(desk).step("redo", body.generation, writing))
 

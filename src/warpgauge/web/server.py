@@ -161,7 +161,7 @@ def _launched(house: House, make_app: Callable[[Mapping[str, str]], FastAPI], se
         listening = bind_near(settings.host, settings.port, house.id)
         own = url_of(settings.host, listening.getsockname()[1], settings.certfile is not None)
         url = own if settings.public is None else str(settings.public)
-        fresh, kept = register(house, settings.raters, settings.link_days, settings.new_links)
+        fresh, kept = register(house, settings.raters, settings.new_links)
         app.state.gate.renew()  # former links end before the first request, not a moment later
     except BaseException:
         if listening is not None:

@@ -36,8 +36,6 @@ class ServerSettings:
         Certificate (with its chain) and private key in PEM form: the server then speaks TLS.
     mirror : path, optional
         Folder for a second copy of the log, to which every event is appended before it is acknowledged.
-    link_days : float, optional
-        New links of raters end after so many days.
     new_links : bool
         Give the named raters and the launcher new links, also where they have one; the former ones end at once.
     contexts : sequence of str
@@ -59,7 +57,6 @@ class ServerSettings:
     certfile: str | None = None
     keyfile: str | None = None
     mirror: str | None = None
-    link_days: float | None = None
     new_links: bool = False
     contexts: tuple[str, ...] = ()
     embedded: bool = False
@@ -85,8 +82,6 @@ class ServerSettings:
             object.__setattr__(self, name, value)
         check_certificate(self.certfile, self.keyfile)
         self.public  # noqa: B018  # an address that cannot be is refused now
-        if self.link_days is not None and not 0 < self.link_days <= 3650:
-            raise InvalidInputError(f"Links may be valid for up to 3650 days, got {self.link_days:g}.")
 
     @cached_property
     def hosts(self) -> AllowedHosts:

@@ -1,6 +1,6 @@
 """One server for many projects: who may enter which pair, and the application around all of them.
 
-Everybody signs in once, at the folder. Raters and viewers enter the pairs that are assigned to them and learn nothing
+Everybody signs in once, at the folder. Raters enter the pairs that are assigned to them and learn nothing
 about others, not even whether there are any; organisers enter all. Below ``/pair/KEY/`` stands the annotator of
 that pair, the same application as that of a single project.
 """
@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from warpgauge.errors import WarpgaugeError
-from warpgauge.project import ORGANISER, NotAllowedError, Project
+from warpgauge.project import ORGANISER, REVOKED, NotAllowedError, Project
 from warpgauge.web import pair_routes
 from warpgauge.web.app import About, annotator_app, api_app, make_routes
 from warpgauge.web.app_state import Desk
@@ -34,7 +34,6 @@ from warpgauge.web.shelf import Shelf
 from warpgauge.web.summaries import Summaries
 
 _BELOW = "/pair/"
-_RANKS = ("viewer", "rater", ORGANISER)
 
 
 class Site:
@@ -111,19 +110,16 @@ def _in_project(project: Project, person: Person) -> Person:
     Whoever is less there than at the folder stays so: a project's own log decides what may be written to it.
     """
     known = project.known.raters
-    if person.name not in known and person.role != "viewer" and not project.readonly:
+    if person.name not in known and not project.readonly:
         with project.lock:
             state = project.state
             if person.name not in state.raters:
                 by = an_organiser(state) or (person.name if person.organises else ORGANISER)
-                if state.raters and state.role(by) != ORGANISER:  # a log of an earlier version
-                    raise NotAllowedError(
-                        "Nobody organises this pair any more, so nobody new can be registered in it; people who were "
-                        "registered before go on."
-                    )
                 project.add_rater(person.name, "organiser" if person.organises else "rater", by=by)
     there = project.known.role(person.name)
-    return Person(person.name, min(person.role, there, key=_RANKS.index))
+    if there == REVOKED:
+        raise NotAllowedError("The organiser of this pair has revoked your access to it; ask the organiser.")
+    return Person(person.name, "organiser" if person.organises and there == ORGANISER else "rater")
 
 
 class PairDoor:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, create_model
 
-from warpgauge.candidates.outlines import MOST_CORNERS
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import text_problem
 from warpgauge.project import Placed, Placement, Skipped
@@ -18,7 +17,8 @@ from warpgauge.project.content_checks import Matrix, Vector
 from warpgauge.project.values import Answer as Answered
 from warpgauge.session import Prediction
 
-Role = Literal["rater", "organiser", "viewer"]
+Role = Literal["rater", "organiser"]
+Standing = Literal["rater", "organiser", "revoked"]
 
 
 def _plain(value: Any) -> Any:
@@ -166,7 +166,6 @@ class ProjectAnswer(Given):
     settings: SettingsAnswer
     images: Images
     contexts: list[ContextAnswer] = Field(description="Their tiles are at /api/contexts/{n}/tile.")
-    areas: bool = Field(description="Whether the fixed image has regions or places without a match, at /api/areas.")
 
 
 class EllipseAnswer(Given):
@@ -267,7 +266,6 @@ class QueryAnswer(Given):
     own_choice: bool = Field(description="The rater volunteered it.")
     unaided: bool = Field(description="Snap stays off here, so that marks with and without it can be compared.")
     gain: float | None
-    why: str
     generation: int
     prediction: PredictionAnswer | None
     answer: Answer | None
@@ -299,26 +297,6 @@ class Saved(Given):
 
     generation: int
     time: str
-
-
-class AreaAnswer(Given):
-    """An area of the fixed image that an organiser drew."""
-
-    number: int
-    what: Literal["missing", "piece"]
-    name: str
-
-
-class AreasAnswer(Given):
-    """Areas that were drawn and stand."""
-
-    areas: list[AreaAnswer]
-
-
-class AreaSavedAnswer(Given):
-    """An area was drawn or erased."""
-
-    saved: Saved
 
 
 class WriteAnswer(Given):
@@ -354,13 +332,6 @@ class StartSkippedAnswer(Given):
 
     saved: Saved
     start: StartAnswer
-
-
-class RefitAnswer(Given):
-    """A refit of the weights; ``saved`` is null where another one was faster."""
-
-    saved: Saved | None
-    model: str = Field(description="Where the weights come from now.")
 
 
 class ConfirmAnswer(Given):
@@ -491,14 +462,6 @@ class MarkRequest(Based):
 
     rater: Name
     text: Text = ""
-
-
-class AreaRequest(Sent):
-    """An area to be drawn: what has no match, or a piece that moves on its own."""
-
-    what: Literal["missing", "piece"]
-    corners: list[Numbers] = Field(max_length=MOST_CORNERS, description="Of a polygon, in world units.")
-    name: str = Field("", max_length=200)
 
 
 class ResolveRequest(Based):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warpgauge.web.wire import Given, Role, Sent
+from warpgauge.web.wire import Given, Sent, Standing
 
 Key = Annotated[str, Field(min_length=1, max_length=80)]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
@@ -29,7 +29,7 @@ class OwnPairsAnswer(Given):
     """What is assigned to whoever asks, in the order of the assignment."""
 
     rater: str
-    role: Role
+    role: Standing
     pairs: list[OwnPairAnswer]
     done: int = Field(description="Pairs with nothing left.")
 
@@ -65,7 +65,7 @@ class PairRaterAnswer(Given):
     """A registered person."""
 
     name: str
-    role: Role
+    role: Standing
     has_link: bool
     revoked: bool
     pairs: int = Field(description="Number assigned.")
@@ -107,5 +107,5 @@ class PersonAnswer(Given):
     """The person; the secret in the link is shown this once."""
 
     name: str
-    role: Role
+    role: Standing
     link: str | None

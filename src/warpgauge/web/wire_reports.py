@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from warpgauge.web.wire import EllipseAnswer, Given, Numbers, Role, Rows, Saved
+from warpgauge.web.wire import EllipseAnswer, Given, Numbers, Rows, Saved, Standing
 
 
 class TransformRow(Given):
@@ -169,7 +169,7 @@ class RaterAnswer(Given):
     """A rater's work, as the organiser sees it."""
 
     name: str
-    role: Role
+    role: Standing
     registered: bool
     has_link: bool
     revoked: bool
@@ -200,7 +200,7 @@ class LinkAnswer(Given):
     """A person's link; the secret in it is shown this once."""
 
     name: str
-    role: Role
+    role: Standing
     link: str | None
     saved: Saved
 

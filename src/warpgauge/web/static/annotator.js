@@ -4,7 +4,6 @@
  */
 
 import { RefusedError } from "./api.js";
-import { Areas } from "./areas.js";
 import { Delivery } from "./delivery.js";
 import { axesOfMark } from "./figures.js";
 import { lookAtQuery } from "./looking.js";
@@ -34,7 +33,6 @@ export class Annotator {
     this.marks = new MarkEditor(stage.store, stage.project, () => this.ownPoints.sayTask());
     this.delivery = new Delivery(stage, this.marks.drafts, { ...page, show: (next) => this.show(next) });
     this.ownPoints = new OwnPoints(stage, this.marks, this.delivery);
-    this.areas = new Areas(stage, this.delivery, this.ownPoints);
     /** @type {any} */
     this.waiting = null;
   }
@@ -91,7 +89,6 @@ export class Annotator {
   /** Somebody who is done may be asked again: by the organiser, or because another answer was taken back. */
   lookForMore() {
     clearTimeout(this.waiting);
-    if (this.stage.project.role === "viewer") return;
     this.waiting = setTimeout(async () => {
       if (!this.store.state.done) return;
       try {
@@ -135,7 +132,7 @@ export class Annotator {
 
   /** Clear what is not accepted, and ask again. */
   escape() {
-    const { query, task, own, mark, doubt, writing, corners } = this.store.state;
+    const { query, task, own, mark, doubt, writing } = this.store.state;
     if (writing === "saving") return; // what is on its way is not cleared
     if (doubt) {
       this.delivery.changeSlip();
@@ -144,7 +141,7 @@ export class Annotator {
     if (dropProposal(this)) return;
     if (task !== "answer") {
       if (mark) this.marks.clear();
-      else if (own || corners.length) this.store.set({ own: null, corners: [] });
+      else if (own) this.store.set({ own: null });
       else if (task !== "start") void this.ownPoints.leaveTask();
       this.ownPoints.sayTask();
       return;
@@ -162,10 +159,6 @@ export class Annotator {
       return;
     }
     if (takeProposal(this)) return;
-    if (task === "area") {
-      this.areas.accept();
-      return;
-    }
     if (task === "start" || task === "own") {
       await this.ownPoints.volunteer(false);
       return;
@@ -203,11 +196,7 @@ export class Annotator {
   }
 
   async previous() {
-    const { query, task } = this.store.state;
-    if (task === "area") {
-      this.areas.takeBack();
-      return;
-    }
+    const { query } = this.store.state;
     await this.delivery.sending(async () => this.show(await this.api.get(`/api/previous${query ? `?query=${query.query}` : ""}`)));
   }
 

@@ -3,7 +3,6 @@
  * @module
  */
 
-import { offerAlignment } from "./alignment.js";
 import { Annotator } from "./annotator.js";
 import { Api, RefusedError, root } from "./api.js";
 import { buildBar, buildButtons, showUncertainty } from "./bar.js";
@@ -47,8 +46,6 @@ function initialState() {
     start: null,
     own: null,
     offered: [],
-    corners: [],
-    areas: [],
     doubt: null,
     mark: null,
     proposal: null,
@@ -68,14 +65,13 @@ function initialState() {
     colours: { fixed: { ...UNCOLOURED }, moving: { ...UNCOLOURED } },
     maximised: null,
     drawer: null,
-    overlays: { candidates: false, foreground: false, areas: true, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
+    overlays: { candidates: false, foreground: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
     magnifier: false,
     minimap: true,
     context: { fixed: null, moving: null },
     pose: null,
     turned: true,
     layout: "two",
-    aligning: false,
     compare: "off",
     ghost: false,
     rows: [],
@@ -159,10 +155,10 @@ async function open() {
   await stage.glimpsed;
   await annotator.start();
   // With the first question, not after it: nothing covers what somebody has begun to look at.
-  const greeted = welcomed() || store.state.done || project.role === "viewer" ? null : welcome(store.state.task === "start").then(() => stage.focus());
+  const greeted = welcomed() || store.state.done ? null : welcome(store.state.task === "start").then(() => stage.focus());
   await stage.pictured;
   if (!greeted) stage.focus();
-  await Promise.all([refresh(), offerAlignment(stage), project.role === "organiser" && offerOrganiser(annotator)]);
+  await Promise.all([refresh(), project.role === "organiser" && offerOrganiser(annotator)]);
   opened.opened = true;
 }
 

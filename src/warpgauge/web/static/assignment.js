@@ -34,7 +34,7 @@ export class Assignment {
       this.note);
     this.links = make("div", { class: "choices", id: "links" });
     const name = make("input", { type: "text", placeholder: "Name", maxLength: 100, "aria-label": "Name of a person" });
-    const role = make("select", { "aria-label": "Role" }, ...["rater", "viewer", "organiser"].map((one) => make("option", { value: one }, one)));
+    const role = make("select", { "aria-label": "Role" }, ...["rater", "organiser"].map((one) => make("option", { value: one }, one)));
     this.inviting = make("div", {}, make("p", {}, name, " ", role, " ", make("button", { type: "button", "data-act": "invite", onclick: () => void this.person(name.value.trim(), "add", role.value) }, "Invite with a link")), this.links);
     this.listed = "";
   }

@@ -88,14 +88,6 @@ export function buildBar({ stage, store, marks }) {
   };
   store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "trouble", "rows", "doubt", "task", "start", "offered"], show);
   show();
-  const seen = new ResizeObserver(makeWay);
-  for (const id of ["message", "choice", "bottom"]) seen.observe(byId(id));
-}
-
-/** Hide why the question is asked where the message and its buttons need the room. */
-function makeWay() {
-  const end = Math.max(...["message", "choice"].map((id) => byId(id).getBoundingClientRect().right));
-  byId("why").style.visibility = end + 12 > byId("why").getBoundingClientRect().left ? "hidden" : "";
 }
 
 /**
@@ -125,9 +117,6 @@ function showQuestion({ query, done, task }) {
   const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
   bar.hidden = total === null || start;
   bar.value = Math.min(1, placed / Math.max(total ?? 1, 1));
-  const why = task === "answer" ? (query?.why ?? "").replace(/\bum\b/g, "µm") : "";
-  byId("why").textContent = why;
-  byId("why").title = why;
 }
 
 /** @param {State} state */

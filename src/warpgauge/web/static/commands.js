@@ -79,7 +79,6 @@ function answerCommands(annotator) {
     { id: "own", label: "A point of your own", short: "Own point", keys: ["p"], shown: "P", group: ANSWER, run: () => ownPoints.beginOwn(), pressed: () => store.state.task === "own", main: true },
     ...(stage.project.settings.snap ? [snapCommand(annotator)] : []),
     { id: "another", label: "Another point (with Nearby: the next dot)", short: "Another", keys: ["n"], shown: "N", group: ANSWER, run: () => (store.state.task === "nearby" ? ownPoints.chooseOffered() : void annotator.another()), main: true },
-    ...(stage.project.role === "organiser" && stage.project.d === 2 ? [{ id: "area", label: "Draw an area: no match there, or a piece that moves on its own", short: "Area", keys: ["Shift+a"], shown: "⇧A", group: ANSWER, run: () => void annotator.areas.begin(), pressed: () => store.state.task === "area" }] : []),
     { id: "undo", label: "Undo", keys: ["z", "Ctrl+z"], shown: "Z", group: ANSWER, run: () => void annotator.undo(), main: true },
     { id: "redo", label: "Redo", keys: ["Shift+z", "Ctrl+Shift+z", "Ctrl+y"], shown: "⇧Z", group: ANSWER, run: () => void annotator.redo(), main: true },
     { id: "previous", label: "Your earlier answer", short: "Earlier", keys: ["Backspace"], shown: "⌫", group: ANSWER, run: () => void annotator.previous(), main: true },
@@ -241,7 +240,6 @@ function overlayCommands(stage) {
     { id: "former", label: "Your earlier answers", keys: ["j"], shown: "J", group: OVERLAY, run: () => overlays({ former: !store.state.overlays.former }), pressed: () => store.state.overlays.former },
     { id: "candidates", label: "Points that may be asked", keys: ["k"], shown: "K", group: OVERLAY, run: () => overlays({ candidates: !store.state.overlays.candidates }), pressed: () => store.state.overlays.candidates },
     { id: "foreground", label: "Where there is something to see", keys: ["Shift+k"], shown: "⇧K", group: OVERLAY, run: () => overlays({ foreground: !store.state.overlays.foreground }), pressed: () => store.state.overlays.foreground },
-    { id: "areas", label: "Regions, and where nothing has a match", keys: ["Shift+m"], shown: "⇧M", group: OVERLAY, run: () => overlays({ areas: !store.state.overlays.areas }), pressed: () => store.state.overlays.areas },
     { id: "map", label: "Map: uncertainty, error, both", keys: ["m"], shown: "M", group: OVERLAY, run: cycleMap, pressed: () => store.state.overlays.map !== "off" },
     { id: "warp", label: "Warped image, see-through", keys: ["o"], shown: "O", group: OVERLAY, run: () => overlays({ warp: is("opacity") ? "off" : "opacity" }), pressed: () => is("opacity") },
     { id: "compare", label: "Next way to compare", keys: ["c"], shown: "C", group: OVERLAY, run: () => {

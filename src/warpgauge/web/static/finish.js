@@ -23,7 +23,7 @@ export function buildFinish(annotator, drawer) {
   let closed = false;
   const show = () => {
     const { done, rows, task, progress, detectable } = store.state;
-    place.hidden = !done || closed || task !== "answer" || project.role === "viewer";
+    place.hidden = !done || closed || task !== "answer";
     if (!done) closed = false;
     document.body.classList.toggle("finished", !place.hidden);
     if (place.hidden) return;

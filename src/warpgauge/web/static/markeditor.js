@@ -86,21 +86,19 @@ export class MarkEditor {
 
   /** Whether this visitor may place anything at all now. */
   get allowed() {
-    const { role, readonly } = this.project;
-    return role !== "viewer" && !readonly && this.state.writing === "idle";
+    return !this.project.readonly && this.state.writing === "idle";
   }
 
   /** Whether the mark may be changed. */
   get editable() {
     const { query, task } = this.state;
-    if (!this.allowed || task === "area") return false;
+    if (!this.allowed) return false;
     return task === "start" || task === "own" || (query !== null && !query.locked);
   }
 
   explainLock() {
     const { query } = this.state;
-    if (this.project.role === "viewer") say(this.store, "You are here to look: viewers cannot place marks.", "warning");
-    else if (this.project.readonly) say(this.store, "The project's folder is read-only, so nothing can be placed.", "warning");
+    if (this.project.readonly) say(this.store, "The project's folder is read-only, so nothing can be placed.", "warning");
     else if (query?.locked) say(this.store, "The organiser has settled this location.", "warning");
   }
 

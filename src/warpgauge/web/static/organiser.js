@@ -102,7 +102,7 @@ export class Organiser {
     const { home } = document.documentElement.dataset;
     if (home !== undefined) return make("p", {}, "People are invited on the page of ", make("a", { href: home }, "all pairs"), ".");
     const name = make("input", { type: "text", placeholder: "Name", maxLength: 100, "aria-label": "Name of a rater" });
-    const role = make("select", { "aria-label": "Role" }, ...["rater", "viewer", "organiser"].map((one) => make("option", { value: one }, one)));
+    const role = make("select", { "aria-label": "Role" }, ...["rater", "organiser"].map((one) => make("option", { value: one }, one)));
     const add = () => void this.register(name.value.trim(), "add", role.value);
     return make("p", {}, name, " ", role, " ", make("button", { type: "button", "data-act": "invite", onclick: add }, "Invite with a link"));
   }
@@ -157,7 +157,7 @@ export class Organiser {
   /** @param {RaterRow} one */
   linkButtons(one) {
     if (one.name === this.stage.project.rater) return [];
-    const renew = make("button", { type: "button", onclick: () => void this.register(one.name, "add", one.role) }, one.has_link && !one.revoked ? "New link" : "Link");
+    const renew = make("button", { type: "button", onclick: () => void this.register(one.name, "add", one.role === "organiser" ? one.role : "rater") }, one.has_link && !one.revoked ? "New link" : "Link");
     const revoke = make("button", { type: "button", "data-act": "revoke", onclick: () => void this.register(one.name, "revoke", one.role) }, "Revoke");
     return one.registered && !one.revoked ? [renew, " ", revoke] : [renew];
   }

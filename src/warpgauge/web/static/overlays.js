@@ -6,7 +6,6 @@
  */
 
 import { RefusedError } from "./api.js";
-import { drawCorners, readAreas } from "./areas.js";
 import { chosenChannels } from "./channels.js";
 import { drawGridLines } from "./gridlines.js";
 import { mapPicture } from "./maps.js";
@@ -16,7 +15,6 @@ import { canvasOf, hatchMask, layPicture } from "./planepicture.js";
 import { worldToScreen } from "./viewport.js";
 import { WarpedPlane, liveMark, showWarped, warpedQuestion } from "./warped.js";
 
-/** @import { AreaPicture } from "./areas.js" */
 /** @import { Vector } from "./linalg.js" */
 /** @import { MapPicture } from "./maps.js" */
 /** @import { PlaneFrame } from "./planepicture.js" */
@@ -125,23 +123,7 @@ export class Overlays {
     }
     if (overlays.warp !== "off" || overlays.lensHeld) this.drawWarped(pane, context, view, state);
     if (overlays.map !== "off") this.drawMap(pane, context, view, state);
-    if (overlays.areas && this.stage.project.areas) this.drawAreas(pane, context, view);
     if (overlays.candidates) this.drawCandidates(pane, context, view);
-    if (state.corners.length) drawCorners(pane, context, view, state.corners);
-  }
-
-  /**
-   * @param {PlaneView} pane
-   * @param {CanvasRenderingContext2D} context
-   * @param {View} view
-   */
-  drawAreas(pane, context, view) {
-    const question = `/api/areas/plane?axis=${pane.axis}&index=${pane.slice}`;
-    /** @type {AreaPicture | null} */
-    const laid = this.recall(`areas ${pane.axis}`, question, () => readAreas(this.stage.api, question));
-    if (!laid) return;
-    layPicture(context, pane.plane, view, laid.frame, laid.lines);
-    hatchMask(context, (target) => layPicture(target, pane.plane, view, laid.frame, laid.missing), view);
   }
 
   /**
@@ -271,8 +253,8 @@ export class Overlays {
    */
   warpedOver(pane, context, view, state) {
     const { api, images } = this.stage;
-    const question = warpedQuestion(pane, images.fixed, view, context.getTransform().a || 1, state.aligning ? "" : liveMark(state), this.stage.drawing);
-    const path = state.aligning ? "/api/alignment/warped" : "/api/warped";
+    const question = warpedQuestion(pane, images.fixed, view, context.getTransform().a || 1, liveMark(state), this.stage.drawing);
+    const path = "/api/warped";
     const chosen = chosenChannels(state.colours.moving);
     const slot = `warped ${pane.axis} ${pane.warped}`;
     const warped = question && this.recall(slot, `${path} ${question} ${chosen}`, () => WarpedPlane.read(api, images.moving, `${path}?${question}`, chosen));

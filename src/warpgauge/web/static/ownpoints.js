@@ -33,7 +33,7 @@ export class OwnPoints {
   /** Whether a click in the fixed image chooses a point. */
   get choosesFixed() {
     const { task } = this.store.state;
-    return task === "area" || (task !== "answer" && this.marks.editable);
+    return task !== "answer" && this.marks.editable;
   }
 
   /** @param {Task} task */
@@ -98,19 +98,14 @@ export class OwnPoints {
   }
 
   sayTask() {
-    const { task, own, mark, start, offered, corners } = this.store.state;
+    const { task, own, mark, start, offered } = this.store.state;
     if (task === "answer") return;
     const chosen = offered.find(({ point }) => point === own);
     const words = {
       start: `Place ${(start?.volunteered ?? 0) + 1} of ${start?.wanted ?? 3}: click a spot in the fixed image that you recognise in both.`,
       own: "Click a spot of your choice in the fixed image. P goes back to the question.",
       nearby: `Click something that you recognise within the circle in the fixed image${offered.length ? "; the dots stand out there (N)" : ""}. F goes back.`,
-      area: corners.length < 3 ? "Click the corners of an area of the fixed image, one after the other. Backspace takes the last one back." : "Choose what the area is, or click further corners. Backspace takes the last one back.",
     }[task];
-    if (task === "area") {
-      say(this.store, words);
-      return;
-    }
     if (!own) say(this.store, words);
     else if (!mark && chosen) say(this.store, `An answer here ${worthInWords(chosen.keeps)}. Now click the same spot in the moving image.`);
     else if (!mark) say(this.store, "Now click the same spot in the moving image; drag to show how sure you are.");
@@ -122,12 +117,7 @@ export class OwnPoints {
    * @param {Vector} point_world
    */
   setOwn(point_world) {
-    const { task, query, corners } = this.store.state;
-    if (task === "area") {
-      this.store.set({ corners: [...corners, point_world] });
-      this.sayTask();
-      return;
-    }
+    const { task, query } = this.store.state;
     if (task === "nearby" && query && norm(subtract(point_world, query.location)) > this.stage.project.settings.move_within) {
       say(this.store, "That is too far from the point asked for: stay within the circle, or press P for a spot of your own.", "warning");
       return;
@@ -184,7 +174,7 @@ export class OwnPoints {
   /** The question is read first, so that nothing can be answered between the old task and it. */
   async backToQuestions() {
     const next = await this.stage.api.get("/api/query");
-    this.store.set({ task: "answer", own: null, corners: [] });
+    this.store.set({ task: "answer", own: null });
     this.delivery.show(next);
     // The list may have come while the start went on: then nothing was turned yet.
     poseByRows(this.stage);

@@ -3,7 +3,6 @@
  * @module
  */
 
-import { RefusedError } from "./api.js";
 import { chart } from "./charts.js";
 import { make, number, rounded, unitName } from "./dom.js";
 import { extentOf } from "./figures.js";
@@ -35,7 +34,6 @@ export async function buildProgress(annotator, leaf) {
     make("h2", {}, "When to stop"),
     ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.rule === "gain" ? (rule.met ? "The next answer would bring little." : "The next answer still brings something.") : rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule: stop when more answers bring little.")]),
     ...ranking(progress),
-    ...refitting(annotator),
     make("details", {}, make("summary", {}, "For statisticians"), make("p", { class: "quiet" }, `Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${progress.stop.filter((rule) => rule.rule === "gain").map((rule) => rule.sentence).join(" ")}`)),
   );
 }
@@ -60,29 +58,6 @@ export function progressInWords(progress, units, largest = Infinity) {
     words.push(share >= 1 ? `The last ten answers took ${share} % off the uncertainty.` : "The last ten answers changed little: more will not help much.");
   }
   return words;
-}
-
-/** @param {Annotator} annotator */
-function refitting({ stage, delivery }) {
-  const { role, readonly } = stage.project;
-  if (role === "viewer" || readonly) return [];
-  const told = make("span", { class: "quiet", role: "status" });
-  const button = make("button", { type: "button", "data-act": "refit", onclick: async () => {
-    button.disabled = true;
-    told.textContent = " learning…";
-    try {
-      const { model } = await stage.api.post("/api/refit", { generation: delivery.generation });
-      told.textContent = " Done.";
-      told.title = model;
-      delivery.written();
-    } catch (error) {
-      if (!(error instanceof RefusedError)) throw error;
-      told.textContent = ` ${error.message}`;
-    } finally {
-      button.disabled = false;
-    }
-  } }, "Learn from all marks again");
-  return [make("h2", {}, "What the predictions rest on"), make("p", {}, button, told)];
 }
 
 /** @param {Progress} progress */

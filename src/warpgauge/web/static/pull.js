@@ -20,9 +20,9 @@ import { say } from "./message.js";
 
 /** Whether a pane shows the warped image, and a mark may be pulled there. @param {PlaneView} pane @param {Annotator} annotator */
 export function canPull(pane, { marks, store }) {
-  const { query, task, own, aligning, overlays } = store.state;
+  const { query, task, own, overlays } = store.state;
   const shown = pane.warped || (pane.side === "fixed" && overlays.warp !== "off");
-  return shown && !aligning && marks.editable && (task === "own" || own !== null || (task === "answer" && query !== null));
+  return shown && marks.editable && (task === "own" || own !== null || (task === "answer" && query !== null));
 }
 
 /** One pull: from where the tissue was taken hold of to where it is let go. */

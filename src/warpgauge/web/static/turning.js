@@ -15,8 +15,8 @@ import { panByScreen, turnedView, worldToScreen } from "./viewport.js";
  * @param {Stage} stage
  */
 export function poseByRows(stage) {
-  const { rows, pose, task, aligning } = stage.store.state;
-  if (stage.images.fixed.size.length !== 2 || task !== "answer" || aligning) return;
+  const { rows, pose, task } = stage.store.state;
+  if (stage.images.fixed.size.length !== 2 || task !== "answer") return;
   // Nothing turns under a hand that is drawing; the next answer brings it.
   if (stage.panes.some((pane) => pane.machine.now)) return;
   const pairs = rows.filter((row) => row.point && !row.disabled && !row.excluded).map((row) => ({ fixed: row.location, moving: /** @type {Vector} */ (row.point) }));

@@ -16,7 +16,7 @@
 /** @typedef {import("./wire.js").PredictionAnswer} Prediction */
 /** @typedef {import("./wire.js").NearbyAnswer} NearbyAnswer */
 /** @typedef {import("./wire.js").StartAnswer} StartAnswer the guided start */
-/** @typedef {"answer" | "start" | "own" | "nearby" | "area"} Task what the expert is doing: answering, choosing a place as well, or drawing an area */
+/** @typedef {"answer" | "start" | "own" | "nearby"} Task what the expert is doing: answering, or choosing a place as well */
 /** @typedef {import("./wire.js").PlaceAnswer | import("./wire.js").SkipAnswer} Answer */
 /** @typedef {import("./wire.js").QueryAnswer} Query */
 /** @typedef {import("./wire.js").DoneAnswer} Done */
@@ -40,8 +40,6 @@
  * @property {StartAnswer | null} start
  * @property {Vector | null} own point of the fixed image that the expert has chosen
  * @property {import("./wire.js").NearbyPoint[]} offered places near the question that stand out, while one is chosen
- * @property {Vector[]} corners of the area of the fixed image that is being drawn
- * @property {import("./wire.js").AreaAnswer[]} areas that were drawn before
  * @property {string | null} doubt question about a placement that looks like a slip
  * @property {Mark | null} mark what is drawn and not yet accepted, or the answer that is looked at
  * @property {{base: Mark, mark: Mark} | null} proposal where the images say that the mark belongs, for the mark `base`
@@ -61,13 +59,12 @@
  * @property {Record<Side, Colours>} colours
  * @property {number | null} maximised axis of the one plane shown, in 3D
  * @property {"list" | "progress" | "compare" | null} drawer
- * @property {{candidates: boolean, foreground: boolean, areas: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
+ * @property {{candidates: boolean, foreground: boolean, former: boolean, grid: boolean, map: MapName, transform: string | null, warp: WarpMode, opacity: number, lensHeld: boolean}} overlays
  * @property {boolean} magnifier
  * @property {Record<Side, number | null>} context number of the further image that is shown in the place of an image
  * @property {boolean} minimap whether 2D images have an overview in a corner
  * @property {Pose | null} pose as the marks placed so far say
  * @property {Layout} layout
- * @property {boolean} aligning whether a proposed alignment is shown and asked about
  * @property {WarpMode} compare how the third pane compares; "off" shows the warped image alone
  * @property {boolean} ghost whether the other image shows where the pointer is
  * @property {boolean} turned whether the moving image is shown in that pose

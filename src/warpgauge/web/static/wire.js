@@ -3,26 +3,6 @@
  * @module
  */
 /**
- * @typedef {object} AreaAnswer An area of the fixed image that an organiser drew.
- * @property {number} number
- * @property {"missing" | "piece"} what
- * @property {string} name
- */
-/**
- * @typedef {object} AreaRequest An area to be drawn: what has no match, or a piece that moves on its own.
- * @property {"missing" | "piece"} what
- * @property {number[][]} corners Of a polygon, in world units.
- * @property {string} [name]
- */
-/**
- * @typedef {object} AreaSavedAnswer An area was drawn or erased.
- * @property {Saved} saved
- */
-/**
- * @typedef {object} AreasAnswer Areas that were drawn and stand.
- * @property {AreaAnswer[]} areas
- */
-/**
  * @typedef {object} AskAgainRequest Ask a location once more, of one rater or of all.
  * @property {number} generation Of the state that the sender saw.
  * @property {string | null} [rater]
@@ -174,7 +154,7 @@
 /**
  * @typedef {object} LinkAnswer A person's link; the secret in it is shown this once.
  * @property {string} name
- * @property {"rater" | "organiser" | "viewer"} role
+ * @property {"rater" | "organiser" | "revoked"} role
  * @property {string | null} link
  * @property {Saved} saved
  */
@@ -291,7 +271,7 @@
 /**
  * @typedef {object} OwnPairsAnswer What is assigned to whoever asks, in the order of the assignment.
  * @property {string} rater
- * @property {"rater" | "organiser" | "viewer"} role
+ * @property {"rater" | "organiser" | "revoked"} role
  * @property {OwnPairAnswer[]} pairs
  * @property {number} done Pairs with nothing left.
  */
@@ -315,7 +295,7 @@
 /**
  * @typedef {object} PairRaterAnswer A registered person.
  * @property {string} name
- * @property {"rater" | "organiser" | "viewer"} role
+ * @property {"rater" | "organiser" | "revoked"} role
  * @property {boolean} has_link
  * @property {boolean} revoked
  * @property {number} pairs Number assigned.
@@ -332,7 +312,7 @@
 /**
  * @typedef {object} PersonAnswer The person; the secret in the link is shown this once.
  * @property {string} name
- * @property {"rater" | "organiser" | "viewer"} role
+ * @property {"rater" | "organiser" | "revoked"} role
  * @property {string | null} link
  */
 /**
@@ -399,7 +379,7 @@
  * @property {number} d
  * @property {string} units
  * @property {string} rater
- * @property {"rater" | "organiser" | "viewer"} role
+ * @property {"rater" | "organiser"} role
  * @property {number} generation
  * @property {boolean} readonly
  * @property {boolean} compare Whether this person may see added transforms.
@@ -407,7 +387,6 @@
  * @property {SettingsAnswer} settings
  * @property {Images} images
  * @property {ContextAnswer[]} contexts Their tiles are at /api/contexts/{n}/tile.
- * @property {boolean} areas Whether the fixed image has regions or places without a match, at /api/areas.
  */
 /**
  * @typedef {object} QueryAnswer A query as this rater sees it.
@@ -420,7 +399,6 @@
  * @property {boolean} own_choice The rater volunteered it.
  * @property {boolean} unaided Snap stays off here, so that marks with and without it can be compared.
  * @property {number | null} gain
- * @property {string} why
  * @property {number} generation
  * @property {PredictionAnswer | null} prediction
  * @property {PlaceAnswer | SkipAnswer | null} answer
@@ -442,7 +420,7 @@
 /**
  * @typedef {object} RaterAnswer A rater's work, as the organiser sees it.
  * @property {string} name
- * @property {"rater" | "organiser" | "viewer"} role
+ * @property {"rater" | "organiser" | "revoked"} role
  * @property {boolean} registered
  * @property {boolean} has_link
  * @property {boolean} revoked
@@ -463,7 +441,7 @@
  * @typedef {object} RaterRequest Register a person (or give them a new link), or revoke one.
  * @property {"add" | "revoke"} action
  * @property {string} name
- * @property {"rater" | "organiser" | "viewer"} [role]
+ * @property {"rater" | "organiser"} [role]
  */
 /**
  * @typedef {object} RatersAnswer All raters.
@@ -471,11 +449,6 @@
  * @property {number | null} pooled_sd
  * @property {number} sealed Locations whose answers are sealed; which ones is not told.
  * @property {number} generation
- */
-/**
- * @typedef {object} RefitAnswer A refit of the weights; ``saved`` is null where another one was faster.
- * @property {Saved | null} saved
- * @property {string} model Where the weights come from now.
  */
 /**
  * @typedef {object} ResolveRequest Settle a location.
