@@ -17,7 +17,7 @@ from paper.certified_populations import POPULATIONS
 from paper.curves import rng_for
 from paper.datasets import Floats, elastix_lung_registrations
 from paper.experiment import Experiment, Findings, Result, Run
-from warpgauge.core import (
+from warpgauge.audit import (
     GateDraws,
     beyond_segment,
     contest_sizes,

@@ -37,7 +37,7 @@ from paper.datasets import Floats
 from paper.evaluation import by_entropy
 from paper.experiment import Experiment, Findings, Result, Run
 from paper.registration_sets import RegistrationSet, contest
-from warpgauge.core import contest_sizes, sequential_draw
+from warpgauge.audit import contest_sizes, sequential_draw
 from warpgauge.evaluation import Judge
 
 SURE, SAMPLES = 0.95, 400

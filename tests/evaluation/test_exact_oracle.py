@@ -12,8 +12,8 @@ import pytest
 
 import oracle
 from evaluation.test_exact_verdict import audit
-from warpgauge.core import bounded_losses, log_wealth, pooled_tickets, sequential_draw
-from warpgauge.core.tickets import fewest_answers, tickets
+from warpgauge.audit import bounded_losses, log_wealth, pooled_tickets, sequential_draw
+from warpgauge.audit.tickets import fewest_answers, tickets
 from warpgauge.evaluation import CLEAR, exact_verdict, ladder_of
 
 PROTOTYPE = Path(os.environ.get("WARPGAUGE_DATA", "missing")).parent / "prototypes" / "exact.py"

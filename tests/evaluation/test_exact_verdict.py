@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from warpgauge.core.designs import contest_sizes, sequential_draw
-from warpgauge.core.estimators import Draws
+from warpgauge.audit.designs import contest_sizes, sequential_draw
+from warpgauge.audit.estimators import Draws
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Apart, AuditData, exact_verdict, gate_audit
 

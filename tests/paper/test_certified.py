@@ -11,7 +11,7 @@ import pytest
 from paper import certified
 from paper.certified_populations import POPULATIONS
 from paper.experiment import Run
-from warpgauge.core import Draws, sequential_draw
+from warpgauge.audit import Draws, sequential_draw
 from warpgauge.evaluation import Apart, AuditData, exact_verdict
 
 

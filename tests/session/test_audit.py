@@ -9,8 +9,8 @@ import pytest
 
 from project.tools import draft
 from session.tools import Rater, lattice, make
+from warpgauge.audit.estimators import Draws
 from warpgauge.cli.app import run
-from warpgauge.core.estimators import Draws
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.project import NotAllowedError, Project
 from warpgauge.session import Session

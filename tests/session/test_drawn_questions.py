@@ -10,7 +10,7 @@ import pytest
 
 from session.tools import Rater, lattice, make
 from warpgauge import Annotations, default_posterior
-from warpgauge.core.designs import contest_sizes
+from warpgauge.audit.designs import contest_sizes
 from warpgauge.evaluation import AuditWatch, certify_project
 from warpgauge.project import Project
 from warpgauge.session import Session

@@ -9,49 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpgauge.core.bounded_losses import (
-        GateDraws,
-        beyond_segment,
-        length_difference,
-        relative_gate_tickets,
-        segment_bound,
-        segment_difference,
-    )
-    from warpgauge.core.designs import contest_sizes, sequential_draw
     from warpgauge.core.error_scores import win_probabilities
-    from warpgauge.core.estimators import Draws
     from warpgauge.core.process import Posterior
     from warpgauge.core.slips import Screening, screen
-    from warpgauge.core.tickets import log_wealth, pooled_tickets, proven
 
 _HOMES = {
-    "bounded_losses": "GateDraws beyond_segment length_difference relative_gate_tickets segment_bound "
-    "segment_difference",
-    "designs": "contest_sizes sequential_draw",
     "error_scores": "win_probabilities",
-    "estimators": "Draws",
     "process": "Posterior",
     "slips": "Screening screen",
-    "tickets": "log_wealth pooled_tickets proven",
 }
 _HOME_OF = {name: f"warpgauge.core.{module}" for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Draws",
-    "GateDraws",
     "Posterior",
     "Screening",
-    "beyond_segment",
-    "contest_sizes",
-    "length_difference",
-    "log_wealth",
-    "pooled_tickets",
-    "proven",
-    "relative_gate_tickets",
     "screen",
-    "segment_bound",
-    "segment_difference",
-    "sequential_draw",
     "win_probabilities",
 ]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.audit.estimators import Draws
 from warpgauge.core.arrays import Bools, Floats, Ints
-from warpgauge.core.estimators import Draws
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.comparison import Comparison, mapped
 from warpgauge.project import AuditRound, Project, State

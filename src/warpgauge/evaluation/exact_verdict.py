@@ -1,6 +1,6 @@
 """The exact verdict of an audit: which transform is nearer to the experts' answers, whatever the shape of the errors.
 
-It rests on the random draw alone (`warpgauge.core.tickets`) and holds at every look. Two measures are tested. The mean
+It rests on the random draw alone (`warpgauge.audit.tickets`) and holds at every look. Two measures are tested. The mean
 error needs no bound beyond the distance of the two transforms. The squared error counts an answer as at most R0 outside
 the segment between them; R0 climbs a fixed ladder. One transform is called better only where both measures say so, the
 second one up to an R0 well beyond every answer (`CLEAR`).
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from warpgauge.audit.bounded_losses import beyond_segment, length_difference, segment_bound, segment_difference
+from warpgauge.audit.estimators import rank_intervals
+from warpgauge.audit.tickets import answers_left, fewest_answers, log_wealth, lower_mean, tickets, upper_mean
 from warpgauge.core.arrays import Bools, Floats
-from warpgauge.core.bounded_losses import beyond_segment, length_difference, segment_bound, segment_difference
-from warpgauge.core.estimators import rank_intervals
-from warpgauge.core.tickets import answers_left, fewest_answers, log_wealth, lower_mean, tickets, upper_mean
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import sentences
 from warpgauge.evaluation.audit import SHARES, AuditData

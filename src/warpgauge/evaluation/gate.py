@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.core.arrays import Floats
-from warpgauge.core.bounded_losses import (
+from warpgauge.audit.bounded_losses import (
     GateDraws,
     absolute_gate_tickets,
     beyond_segment,
@@ -24,7 +23,8 @@ from warpgauge.core.bounded_losses import (
     segment_bound,
     segment_difference,
 )
-from warpgauge.core.tickets import answers_left, pooled_tickets, proven
+from warpgauge.audit.tickets import answers_left, pooled_tickets, proven
+from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import sentences
 from warpgauge.evaluation.audit import AuditData, audit_data

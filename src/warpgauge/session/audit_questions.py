@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from warpgauge.audit.designs import contest_sizes, draw_sizes, sequential_draw
 from warpgauge.core.arrays import Ints
-from warpgauge.core.designs import contest_sizes, draw_sizes, sequential_draw
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats

@@ -8,7 +8,7 @@ from scipy import stats
 
 import oracle
 import warpgauge as wg
-from warpgauge.core.bounded_losses import (
+from warpgauge.audit.bounded_losses import (
     GateDraws,
     absolute_gate_tickets,
     expected_segment_difference,
@@ -17,8 +17,8 @@ from warpgauge.core.bounded_losses import (
     segment_bound,
     segment_difference,
 )
-from warpgauge.core.designs import contest_sizes, draw_sizes, sequential_draw
-from warpgauge.core.tickets import fewest_answers, log_wealth, proven, tickets, upper_mean
+from warpgauge.audit.designs import contest_sizes, draw_sizes, sequential_draw
+from warpgauge.audit.tickets import fewest_answers, log_wealth, proven, tickets, upper_mean
 
 
 def test_wealth_is_the_integral_over_the_stakes() -> None:

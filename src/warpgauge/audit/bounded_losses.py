@@ -2,7 +2,7 @@
 
 Two transforms are compared by a difference d of their losses with ``|d| <= c``, c known at every target from the two
 transforms alone. A gate compares a new transform with its reference by a nonnegative value whose sum over the targets
-is bounded unless the new one is good enough. `warpgauge.core.tickets` turns both into decisions.
+is bounded unless the new one is good enough. `warpgauge.audit.tickets` turns both into decisions.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from warpgauge.audit.tickets import pooled_tickets
 from warpgauge.core.arrays import Bools, Floats
-from warpgauge.core.tickets import pooled_tickets
 
 # Trade-offs t of `absolute_gate_tickets`: so many intervals up to so large a one, which leaves 4 % between neighbours
 # where the reference's error is up to a thousand times the margin.
@@ -111,7 +111,7 @@ class GateDraws:
     noise : float
         Sum over populations of the mean squared error of placement.
     bets : (n,) array of bool
-        As in `warpgauge.core.tickets.tickets`.
+        As in `warpgauge.audit.tickets.tickets`.
     """
 
     change: Floats

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from warpgauge.core.estimators import Draws
+from warpgauge.audit.estimators import Draws
 from warpgauge.errors import InvalidInputError
 
 VALUES = np.array([3.0, -1.0, 10.0, 0.5, 2.0])

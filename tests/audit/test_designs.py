@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpgauge.core.bounded_losses import expected_segment_difference
-from warpgauge.core.designs import contest_sizes, draw_sizes
+from warpgauge.audit.bounded_losses import expected_segment_difference
+from warpgauge.audit.designs import contest_sizes, draw_sizes
 
 WIDE = 1e8 * np.eye(2)
 

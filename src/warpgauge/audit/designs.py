@@ -1,7 +1,7 @@
 """Random designs with known probabilities: units of a finite population, drawn one at a time without replacement.
 
-The conditional probability of every draw is known, which is all that exact verdicts (`warpgauge.core.tickets`) and the
-estimators in `warpgauge.core.estimators` rest on. The sizes by which units are drawn only decide how many answers it
+The conditional probability of every draw is known, which is all that exact verdicts (`warpgauge.audit.tickets`) and the
+estimators in `warpgauge.audit.estimators` rest on. The sizes by which units are drawn only decide how many answers it
 takes.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpgauge.audit.bounded_losses import expected_segment_difference, segment_bound
 from warpgauge.core.arrays import Floats, Ints
-from warpgauge.core.bounded_losses import expected_segment_difference, segment_bound
 from warpgauge.errors import InvalidInputError
 
 
