@@ -10,7 +10,6 @@ SYSTEM_STAMP := $(VENV)/.installed-system
 PAGE_STAMP := node_modules/.installed
 INTEGRATIONS := $(VENV)-integrations
 INTEGRATIONS_STAMP := $(INTEGRATIONS)/.installed
-INTEGRATIONS_DEBIAN := xvfb libgl1-mesa-dri libegl1 libopengl0 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-shape0 libdbus-1-3
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 DIM ?= 2
 # What the demonstration needs; the brain in 3D is a file of nilearn.
@@ -89,24 +88,18 @@ test: lint  ## lint, then all tests
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-# napari with Qt, torch, ANTs, ITK with elastix and MLflow: 5 GB that no other test needs, in an environment of their own. napari draws
-# by OpenGL, so a virtual screen and a software renderer are needed: Debian's xvfb, installed by name where that is possible.
+# torch, ANTs, ITK with elastix and MLflow: 5 GB that no other test needs, in an environment of their own.
 $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	@echo "setting up $(INTEGRATIONS) (the first time takes a few minutes)"
 	@test -x $(INTEGRATIONS)/bin/python || $(PYTHON) -m venv $(INTEGRATIONS)
-	@if command -v xvfb-run >/dev/null; then :; \
-	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	  echo "installing Debian packages for napari's tests"; apt-get update -qq; \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(INTEGRATIONS_DEBIAN) >/dev/null; \
-	else echo "xvfb-run is missing and cannot be installed here (Debian: apt-get install $(INTEGRATIONS_DEBIAN))"; exit 1; fi
 	@# The lock is complete, so nothing has to be resolved; torch brings what its build for this system needs.
 	$(call INSTALL,$(INTEGRATIONS)) --no-deps -r requirements/integrations.txt
 	$(call INSTALL,$(INTEGRATIONS)) $$(grep "^torch==" requirements/integrations.txt) hatchling
 	$(call INSTALL,$(INTEGRATIONS)) --no-deps --no-build-isolation $(AGAIN) .
 	@touch $@
 
-integrations: $(INTEGRATIONS_STAMP)  ## tests against napari with Qt, torch, ANTs, ITK, elastix, MLflow, in their own environment
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 xvfb-run -a $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
+integrations: $(INTEGRATIONS_STAMP)  ## tests against torch, ANTs, ITK, elastix, MLflow, in their own environment
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
 	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
 	  tests/io/test_transforms_itk.py::test_mat_files_and_lists_map_as_antspy \
 	  tests/io/test_transforms_itk.py::test_linear_kinds_map_as_itk \

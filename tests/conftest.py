@@ -23,7 +23,7 @@ settings.register_profile(
 settings.load_profile("warpgauge")
 # Files are damaged anew in every run; what a run found is repeated by its seed, which all its processes share.
 os.environ.setdefault("WARPGAUGE_SEED", str(secrets.randbelow(2**32)))
-# Tests against napari, torch and others have an environment of their own: make integrations.
+# Tests against torch and others have an environment of their own: make integrations.
 collect_ignore = ["integrations"]
 # Which projects are trusted is recorded per person: not in the home of whoever runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="warpgauge-tests-")

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import matplotlib as mpl
 import numpy as np
 import pytest
+from PIL import Image
 
 import warpgauge as wg
 from warpgauge.core.process import Posterior
@@ -20,6 +21,7 @@ from warpgauge.display import cell_progress, counted, csv_table, html_table, lat
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Evaluation
 from warpgauge.io.landmarks.registry import FORMATS
+from warpgauge.io.transforms import AffineTransform, write_transform
 from warpgauge.plots import plot_map
 
 mpl.use("Agg")
@@ -147,9 +149,17 @@ def test_a_notebook_shows_sentences_of_a_transform_one_after_the_other() -> None
 
 def test_a_project_shows_what_it_has_as_html(tmp_path: Path) -> None:
     """Images, counts, raters and transforms; names are escaped."""
-    from test_napari_layers import flat_project
-
-    with wg.Project.open(flat_project(tmp_path)) as project:
+    rng = np.random.default_rng(0)
+    for side, shape in (("fixed", (80, 120)), ("moving", (90, 100, 3))):
+        Image.fromarray(rng.integers(0, 255, shape).astype(np.uint8)).save(tmp_path / f"{side}.png")
+    points = rng.uniform(10, 70, (30, 2))
+    marks = wg.Landmarks(points[:12], points[:12] + 3.0, np.repeat(np.diag([4.0, 9.0])[None], 12, axis=0))
+    images = {side: tmp_path / f"{side}.png" for side in ("fixed", "moving")}
+    with wg.Project.create(tmp_path / "project", **images, candidates=points, targets=points) as project:
+        wg.Session(project).import_landmarks(marks, rater="ann")
+        for name, shift in (("near", 3.0), ("far", 30.0)):
+            write_transform(AffineTransform(np.eye(2), [shift, shift]), tmp_path / f"{name}.tfm")
+            project.add_transform(name, tmp_path / f"{name}.tfm")
         parser = Cells()
         parser.feed(project._repr_html_())
     facts = dict(zip(parser.cells[1::2], parser.cells[2::2], strict=True))
