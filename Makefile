@@ -88,7 +88,7 @@ test: lint  ## lint, then all tests
 	elif [ "$$CI" = true ]; then echo "Node.js is missing, so the page's geometry cannot be tested"; exit 1; fi
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-# torch, ANTs, ITK with elastix and MLflow: 5 GB that no other test needs, in an environment of their own.
+# torch, ANTs, ITK with elastix: 5 GB that no other test needs, in an environment of their own.
 $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	@echo "setting up $(INTEGRATIONS) (the first time takes a few minutes)"
 	@test -x $(INTEGRATIONS)/bin/python || $(PYTHON) -m venv $(INTEGRATIONS)
@@ -98,7 +98,7 @@ $(INTEGRATIONS_STAMP): requirements/integrations.txt pyproject.toml $(SOURCES)
 	$(call INSTALL,$(INTEGRATIONS)) --no-deps --no-build-isolation $(AGAIN) .
 	@touch $@
 
-integrations: $(INTEGRATIONS_STAMP)  ## tests against torch, ANTs, ITK, elastix, MLflow, in their own environment
+integrations: $(INTEGRATIONS_STAMP)  ## tests against torch, ANTs, ITK, elastix, in their own environment
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest --confcutdir tests/integrations \
 	  -W default --disable-warnings -p no:cacheprovider tests/integrations tests/io/test_transforms_memory.py \
 	  tests/io/test_transforms_itk.py::test_mat_files_and_lists_map_as_antspy \

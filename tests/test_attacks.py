@@ -36,7 +36,7 @@ from warpgauge.io.transforms import AffineTransform, read_transform, write_trans
 from warpgauge.project import Project
 from warpgauge.project.errors import UntrustedProjectError
 from warpgauge.project.integrity import verify_project
-from warpgauge.study import new_study, read_study, run_study, write_container
+from warpgauge.study import new_study, read_study, run_study
 from warpgauge.study.pair_files import read_grid
 
 INJECTED = [
@@ -355,16 +355,6 @@ def test_a_stored_result_of_another_kind_is_computed_anew(tmp_path: Path) -> Non
         content = head.encode() + b"\n" + bytes(16)
         stored.write_bytes(zlib.crc32(content).to_bytes(4) + content)
         assert list(run_study(study, tmp_path / "results").computed) == ["case0"]
-
-
-@pytest.mark.parametrize("key", ["landmarks", "targets"])
-def test_a_received_study_does_not_pack_private_files(key: str, tmp_path: Path) -> None:
-    """A container takes what it could read as what it is said to be: a private file is in none."""
-    study = make_study(tmp_path, pairs=1)
-    (tmp_path / "id_rsa").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n")
-    study.write_text(study.read_text().replace(f'{key} = "', f'{key} = "id_rsa" #'))
-    refused(lambda: write_container(study, tmp_path / "box"))
-    assert not [path for path in (tmp_path / "box").rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
 
 
 def test_names_that_differ_only_in_case_or_signs_do_not_share_files(project: Path, tmp_path: Path) -> None:

@@ -117,27 +117,17 @@ class Setting:
             f'[[pair]]\nname = "one"\nproject = {json.dumps(project)}\n'
             '[[method]]\nname = "CON"\n[settings]\nsamples = 20\nbootstrap = 20\n'
         )
-        boxed = out / "boxed.toml"
-        boxed.write_text(
-            f'[[pair]]\nname = "one"\nproject = {json.dumps(project)}\n'
-            '[[method]]\nname = "m"\ntransform = "{method}/{pair}.tfm"\n'
-        )
-        truth = write_transform(AffineTransform(np.eye(2), [1.0, 0.5]), out / "truth.tfm")
-        told = ["--truth", str(truth), "--count", "1", "--rater", "../../victim/simulated"]
         return [
             ["verify", project],
             ["info", project],
             ["suggest", project],
-            ["fit", project],
             ["evaluate", project, "--samples", "20", "--landmarks", str(out / "errors.csv")],
             ["export", project, str(out / "marks.csv"), "--fused"],
             ["map", project, "sd", str(out / "sd.nrrd")],
             ["report", project, "--samples", "20", "--no-maps"],
             ["benchmark", str(study), "--leaderboard", str(out / "board.html")],
-            ["benchmark", str(boxed), "--container", str(out / "box")],
             ["mirror", project, str(self.folder / "mirrors")],
             ["serve", project],
-            ["simulate", "annotate", project, *told],
             ["recover", project],
         ]
 
@@ -187,21 +177,20 @@ def test_all_writes_lie_in_the_stated_folders(setting: Setting) -> None:
     assert [code for code, _ in found.outcomes] == [0] * len(found.outcomes), found.outcomes
 
 
-def test_copied_and_simulated_images_lie_in_the_stated_folders(setting: Setting) -> None:
-    """``new --copy`` and ``simulate deform`` of a received image that is a link, with a hostile name and masks."""
+def test_copied_images_lie_in_the_stated_folders(setting: Setting) -> None:
+    """``new --copy`` of a received image that is a link, with a hostile name and masks."""
     received = setting.folder / "received"
     fixed, moving = write_images(setting.folder / "pictures")
     link = received / "..\\victim.png"
     link.symlink_to(fixed)
     out = setting.folder / "out"
-    made = [str(one) for one in (out / "new", out / "deformed.nrrd", out / "true.nrrd")]
+    made = str(out / "new")
     steps = [
-        ["new", made[0], "--fixed", str(link), "--moving", str(moving), "--fixed-mask", str(link), "--copy"],
-        ["simulate", "deform", str(link), made[1], "--amplitude", "2", "--spacing", "16", "--truth", made[2]],
+        ["new", made, "--fixed", str(link), "--moving", str(moving), "--fixed-mask", str(link), "--copy"],
     ]
     before = setting._outside()
     found = audited(steps, setting.folder / "own")
-    assert [code for code, _ in found.outcomes] == [0, 0], found.outcomes
+    assert [code for code, _ in found.outcomes] == [0], found.outcomes
     assert found.outside(out, setting.folder / "own") == []
     assert found.forbidden == ()
     assert setting._outside() == before

@@ -116,7 +116,8 @@ def test_a_doubt_is_repeated_until_an_organiser_accepts_it(folder, tmp_path):
     made, source = copied(folder, tmp_path), folder.parent
     call("import", made, source / "pairs.csv")
     call("add-transform", made, "swapped", source / "swapped.nrrd", *AS_DISPLACEMENTS)
-    call("rename-transform", made, "swapped", "best")
+    with wg.Project.open(made) as opened:
+        opened.rename_transform("swapped", "best")
     assert codes(made) == {"best": {"misread"}}
     # Alone it is first: not without a word.
     assert "best may be misread" in call("evaluate", made, "best", "--samples", 50)

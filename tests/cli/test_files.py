@@ -1,4 +1,4 @@
-"""``warpgauge info`` and ``warpgauge convert`` as a user calls them."""
+"""``warpgauge info`` as a user calls it."""
 
 from __future__ import annotations
 
@@ -47,51 +47,6 @@ def test_info_tells_landmarks_images_and_transforms_apart(
     assert "no physical spacing" in out
 
 
-def test_landmarks_go_to_another_format_and_back(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, pairs: Path
-) -> None:
-    own, back = tmp_path / "pairs.json", tmp_path / "back.csv"
-    assert call(capsys, "convert", "landmarks", pairs, own, "--units", "px")[0] == 0
-    assert call(capsys, "convert", "landmarks", own, back)[0] == 0
-    again = wg.read_landmarks(back)
-    np.testing.assert_array_equal(again.fixed_points, [[10, 20], [30, 5], [7, 40]])
-    np.testing.assert_array_equal(again.moving_points, [[11, 22], [33, 6], [8, 41]])
-
-
-def test_a_loss_is_refused_unless_allowed_and_then_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    source, out = tmp_path / "pairs.csv", tmp_path / "bigwarp.csv"
-    source.write_text("fixed_x,fixed_y,moving_x,moving_y,c_xx,c_xy,c_yy\n1,2,3,4,2,0,1\n5,6,7,9,2,0,1\n8,1,2,3,2,0,1\n")
-    code, _, err = call(capsys, "convert", "landmarks", source, out, "--to", "bigwarp", "--units", "px")
-    assert code == 1
-    assert "would lose: covariances; add --lossy to leave that out" in err
-    assert "lossy=True" not in err
-    assert not out.exists()
-    code, shown, _ = call(
-        capsys, "convert", "landmarks", source, out, "--to", "bigwarp", "--units", "px", "--lossy", "--json"
-    )
-    assert code == 0
-    assert json.loads(shown)["left out"] != "nothing"
-    assert wg.read_landmarks(out, format="bigwarp", units="px").fixed_points.tolist() == [[1, 2], [5, 6], [8, 1]]
-
-
-def test_a_transform_is_sampled_on_the_reference_image(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    import SimpleITK as sitk  # noqa: N813
-
-    matrix, reference, field = tmp_path / "affine.txt", tmp_path / "fixed.nii.gz", tmp_path / "field.nii.gz"
-    matrix.write_text("1 0.1 0 5\n0 1 0 -3\n0 0 1 2\n0 0 0 1\n")
-    image = sitk.Image([6, 5, 4], sitk.sitkInt16)
-    image.SetSpacing([2.0, 3.0, 4.0])
-    sitk.WriteImage(image, str(reference))
-    code, out, err = call(
-        capsys, "convert", "transform", matrix, field, "--reference", reference, "--frame", "LPS", "--json"
-    )
-    assert code == 0, err
-    assert json.loads(out)["written"] == str(field)
-    loaded = sitk.DisplacementFieldTransform(sitk.ReadImage(str(field), sitk.sitkVectorFloat64))
-    point = (3.0, 4.0, 5.0)
-    np.testing.assert_allclose(loaded.TransformPoint(point), [3 + 0.4 + 5, 4 - 3, 5 + 2], atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -115,10 +70,9 @@ def test_what_cannot_be_read_gets_one_sentence_and_exit_1(
 def test_a_wrong_call_is_exit_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert call(capsys, "info", tmp_path / "absent.nii")[0] == 2
     assert call(capsys, "frobnicate")[0] == 2
-    assert call(capsys, "convert", "landmarks")[0] == 2
 
 
-@pytest.mark.parametrize("command", [["info"], ["convert", "landmarks"], ["convert", "transform"]])
+@pytest.mark.parametrize("command", [["info"], ["evaluate"]])
 def test_every_help_has_an_example(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     code, out, _ = call(capsys, *command, "--help")
     assert code == 0

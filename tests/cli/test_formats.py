@@ -55,4 +55,4 @@ def test_hints_quote_paths(tmp_path: Path) -> None:
     said = call("new", folder, "--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png")
     assert f"Next: warpgauge annotate '{folder}'" in said
     assert f"warpgauge suggest '{folder}'" in said
-    assert f"warpgauge place '{folder}'" in call("suggest", folder)
+    assert f"warpgauge annotate '{folder}'" in call("suggest", folder)

@@ -13,6 +13,7 @@ from scipy.ndimage import gaussian_filter
 import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.errors import AmbiguousFileError
+from warpgauge.io.transforms import write_transform
 
 SIZE = (24, 20, 16)
 AFFINE = np.diag([-2.0, 1.5, 2.5, 1.0])
@@ -207,9 +208,8 @@ def test_plain_displacements_and_own_files_are_read(images: Path, project: Path,
     assert "displacements in shares" in call("add-transform", project, "small", small, code=1)
     ask("add-transform", project, "small", small, "--convention", "relative")
     (tmp_path / "shift.txt").write_text("1 0 0 0.3\n0 1 0 0\n0 0 1 0\n0 0 0 1\n")
-    call(
-        "convert", "transform", tmp_path / "shift.txt", tmp_path / "own.nii.gz", "--reference", images / "fixed.nii.gz"
-    )
+    grid = wg.read_image(images / "fixed.nii.gz").grid
+    write_transform(wg.read_transform(tmp_path / "shift.txt", frame="LPS"), tmp_path / "own.nii.gz", grid=grid)
     ask("add-transform", project, "own", tmp_path / "own.nii.gz")
 
 

@@ -35,9 +35,7 @@ def test_every_command_has_a_summary_and_an_example_that_names_it(context: click
 
 
 def test_the_promised_commands_are_there() -> None:
-    promised = (
-        "demo new info suggest annotate import export fit add-transform evaluate map report simulate verify convert"
-    )
+    promised = "demo new info suggest annotate import export add-transform evaluate map report verify"
     assert set(promised.split()) <= set(COMMANDS)
 
 
@@ -61,7 +59,7 @@ def test_shell_completion_offers_commands() -> None:
         "COMP_CWORD": "1",
     }
     done = subprocess.run([executable], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["plain,export", "plain,experiment"]
+    assert done.stdout.split() == ["plain,export"]
 
 
 def test_the_help_page_shows_the_commands_own_words_without_loading_them() -> None:

@@ -26,7 +26,6 @@ from warpgauge.project import Project
 from warpgauge.report import write_project_report
 from warpgauge.session import Session
 from warpgauge.session.audit_questions import audit_places, round_between
-from warpgauge.study import gate_study, read_study
 
 SEALED = {"audit": 0.5, "seal": True, "audit_seed": 5}
 # How far the ladder reaches depends on the answers, which follow the last bits of the model.
@@ -351,20 +350,6 @@ def test_a_gates_questions_are_drawn_by_the_squared_distance(tmp_path):
         assert found.drawn.sequential
 
 
-def test_a_gate_over_a_study(trial, tmp_path, capsys):
-    """Over the projects of a study, each counts the same; an unknown method is an error."""
-    text = f'name = "s"\n[[pair]]\nname = "a"\nproject = "{trial.folder}"\n'
-    for name in ("good", "shifted"):
-        text += f'[[method]]\nname = "{name}"\n'
-    (tmp_path / "study.toml").write_text(text)
-    found = gate_study(read_study(tmp_path / "study.toml"), "shifted", "good", margin=0.5)
-    assert found.code == 1
-    assert found.pairs == 1
-    assert run(["gate", str(tmp_path / "study.toml"), "good", "--against", "shifted", "--margin", "25%"]) == 0
-    assert run(["gate", str(tmp_path / "study.toml"), "none", "--against", "shifted"]) == 3
-    assert "no method 'none'" in capsys.readouterr().err
-
-
 def test_margins_are_read_with_their_unit():
     """A number, a unit that fits, or a share of the baseline; anything else is refused."""
     assert Margin.read("0.1mm", "mm") == Margin(0.1, False)
@@ -374,31 +359,6 @@ def test_margins_are_read_with_their_unit():
     for wrong in ("-1", "a", "1mm", "nan"):
         with pytest.raises(InvalidInputError):
             Margin.read(wrong, "px")
-
-
-def test_the_pytest_fixture_gates(trial, tmp_path):
-    """A test with the fixture passes where the build is not worse, and fails where it is."""
-    same, worse = affine(tmp_path / "same.tfm", 0.01), affine(tmp_path / "worse.tfm", 9.0)
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["warpgauge.pytest_plugin"]')
-    calls = [f"registration_gate({str(trial.folder)!r}, {str(one)!r}, 'good', margin='0.5px')" for one in (same, worse)]
-    (tmp_path / "test_build.py").write_text(
-        f"def test_same(registration_gate):\n    assert {calls[0]}.code == 0\n\n"
-        f"def test_worse(registration_gate):\n    {calls[1]}\n"
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert "1 failed, 1 passed" in found.stdout
-    assert "Worse: its RMS error is about" in found.stdout
 
 
 def test_the_report_has_a_certificate(trial, tmp_path):

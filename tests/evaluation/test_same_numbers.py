@@ -15,6 +15,7 @@ from scipy import ndimage
 
 import warpgauge as wg
 from command_tools import ask, call
+from command_tools import place as answer
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Evaluation, columns, project_posterior
 from web.server_tools import served
@@ -39,7 +40,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for _ in range(14):
         query = ask("suggest", place, "--rater", "ann")
         match = bent(np.array([query["point"]]))[0] + rng.normal(0, 0.5, 2)
-        call("place", place, query["query"], f"{match[0]},{match[1]}", "--ellipse", "2,1.5", "--rater", "ann")
+        answer(place, query["query"], match, ellipse=(2, 1.5), rater="ann")
     for name, matrix in {"shift": "1 0 4\n0 1 -3\n0 0 1\n", "off": "1 0 2\n0 1 1\n0 0 1\n",
                          "turned": "1 0.02 4\n-0.02 1 -3\n0 0 1\n"}.items():  # fmt: skip
         (folder / f"{name}.txt").write_text(matrix)
@@ -138,8 +139,9 @@ def test_the_verdict_rests_on_the_annotations_in_force_alone(project: Path) -> N
     """Neither a refit in between nor an answer that was undone changes a digit."""
     before = ask("evaluate", project)["transforms"]
     query = ask("suggest", project, "--rater", "ann")
-    call("place", project, query["query"], "90,20", "--rater", "ann", "--yes")
-    call("fit", project)
+    answer(project, query["query"], (90, 20), rater="ann")
+    with wg.Project.open(project) as opened:
+        assert wg.Session(opened).refit() is not None
     changed = ask("evaluate", project)["transforms"]
     assert changed != before
     call("undo", project, "--rater", "ann")

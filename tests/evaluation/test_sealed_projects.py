@@ -103,7 +103,8 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     # What is added now, or changed, or replaced under a known name, cannot be vetted; a new name changes nothing.
     call("export", made, tmp_path / "all.json", "--fused")
     add(made, "late", _bent(_method(22), wg.read_landmarks(tmp_path / "all.json")))
-    call("rename-transform", made, "honest", "honest2")
+    with wg.Project.open(made) as opened:
+        opened.rename_transform("honest", "honest2")
     later = ask("evaluate", made, "--samples", 100)
     assert [(one["code"], one["transform"]) for one in later["flags"] if one["code"] == "late"] == [("late", "late")]
     assert later["transforms"]["honest2"]["vetted"]

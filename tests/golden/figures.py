@@ -252,8 +252,6 @@ def _study(place: Path) -> dict[str, Any]:
         '[[method]]\nname = "gone"\ntransform = "gone-{pair}.txt"\n'
     )
     told = {name: ask("benchmark", folder / f"{name}.toml", "--out", folder / name) for name in ("plain", "project")}
-    for one in told["project"]["certificates"]:
-        del one["digest"], one["file"]  # of this project alone, which is made anew
     return brief(told)  # type: ignore[no-any-return]
 
 

@@ -15,8 +15,11 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-from command_tools import ask, call
+import warpgauge as wg
+from command_tools import ask, call, skip, volunteer
+from command_tools import place as answer
 from warpgauge import Landmarks
+from warpgauge.demo import answer_queries
 from warpgauge.io.landmarks import read_landmarks, write_landmarks
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -79,10 +82,9 @@ def make_small(folder: Path, *, sealed: bool = False, answers: int = 22, targets
         query = ask("suggest", place, "--rater", "ann")
         match = (bent(np.array([query["point"]]))[0] + rng.normal(0, 0.5, 2)).round(DIGITS)
         if number % 7 == 6 or (match < 0).any():
-            call("skip", place, query["query"], "--reason", "ambiguous", "--rater", "ann")
+            skip(place, query["query"], "ambiguous", rater="ann")
             continue
-        call("place", place, query["query"], f"{match[0]},{match[1]}", "--ellipse", "2,1.5", "--angle", 20 * number,
-             "--rater", "ann")  # fmt: skip
+        answer(place, query["query"], match, ellipse=(2, 1.5), angle=20 * number, rater="ann")
     add_transforms(place, {
         "shift": write_matrix(folder / "shift.txt", np.array([[1, 0, 4], [0, 1, -3]])),
         "turned": write_matrix(folder / "turned.txt", np.array([[1, 0.02, 4], [-0.02, 1, -3]])),
@@ -99,7 +101,7 @@ def add_part(place: Path) -> None:
 
 def add_gross(place: Path) -> None:
     """Add an annotation to the small project that is a gross error."""
-    call("place", place, "--at", "60,50", "--match", "92,24", "--radius", 2, "--rater", "ann", "--yes")
+    volunteer(place, (60, 50), (92, 24), radius=2, rater="ann")
 
 
 def add_transforms(place: Path, files: dict[str, Path]) -> None:
@@ -127,7 +129,8 @@ def make_cima(folder: Path, data: Path, *, sealed: bool = False) -> Path:
         return points @ affine[:, :2].T + affine[:, 2] + 6 * np.sin(points[:, ::-1] / 150)
 
     truth = write_field(folder / "truth.mha", waves, (-40, -40), 20, (95, 80))
-    call("simulate", "annotate", place, "--truth", truth, "--count", 26, "--seed", 3, "--rater", "ann")
+    with wg.Project.open(place) as opened:
+        answer_queries(wg.Session(opened, "ann"), wg.read_transform(truth), 26, "ellipses", 1.0, 3)
     add_transforms(place, {
         "affine": write_matrix(folder / "affine.txt", affine),
         "rough": write_matrix(folder / "rough.txt", rough),

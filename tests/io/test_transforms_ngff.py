@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
-from command_tools import call
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError
 from warpgauge.io.transforms import AffineTransform, write_transform
 from warpgauge.io.transforms.chain import Chain
@@ -187,9 +186,3 @@ def test_a_turned_grid_is_refused(tmp_path: Path) -> None:
     turned = wg.Grid((5, 5), direction=[[0.0, -1.0], [1.0, 0.0]])
     with pytest.raises(InvalidInputError, match="the grid is turned"):
         write_transform(wg.read_transform(lambda x: x + 1.0, d=2), tmp_path / "t.ngff.zarr", grid=turned)
-
-
-def test_convert_writes_it_from_the_command_line(tmp_path: Path) -> None:
-    write_transform(AffineTransform(np.eye(2), [3.0, 4.0]), tmp_path / "a.tfm")
-    call("convert", "transform", tmp_path / "a.tfm", tmp_path / "a.ngff.zarr")
-    assert wg.read_transform(tmp_path / "a.ngff.zarr").map([[1.0, 1.0]]) == pytest.approx(np.array([[4.0, 5.0]]))

@@ -132,15 +132,6 @@ def test_an_image_is_not_a_field(tmp_path: Path) -> None:
         wg.read_transform(tmp_path / "image.zarr")
 
 
-def test_the_command_line_converts_fields(tmp_path: Path) -> None:
-    grid = grid_of(2, False)
-    write_transform(wg.read_transform(bent, d=2), tmp_path / "field.nrrd", grid=grid)
-    ask("convert", "transform", tmp_path / "field.nrrd", tmp_path / "field.ome.zarr")
-    assert ask("info", tmp_path / "field.ome.zarr", "--as", "transform")["format"] == "OME-Zarr"
-    found, before = (wg.read_transform(tmp_path / name) for name in ("field.ome.zarr", "field.nrrd"))
-    np.testing.assert_allclose(found.map(grid.points()), before.map(grid.points()), atol=1e-12)
-
-
 def test_a_field_is_added_to_a_project(tmp_path: Path) -> None:
     """Its folder is copied with a hash, read back, and a change is noticed."""
     texture = np.random.default_rng(0).integers(0, 255, (60, 80), dtype=np.uint8)

@@ -16,7 +16,6 @@ import paper_tools as tools
 from paper import NAMES, find_experiment
 from paper.__main__ import command, run
 from paper.experiment import Experiment, Run, compute_seconds, run_experiment
-from warpgauge.cli.app import run as run_warpgauge
 from warpgauge.errors import InvalidInputError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -119,13 +118,6 @@ def test_the_help_lists_the_studies_with_examples() -> None:
     for name in NAMES:
         assert re.search(rf"^  {name} +\S", done.stdout, re.M)
     assert "python -m paper strategies --data data --jobs 2 --out results" in done.stdout
-
-
-def test_the_former_command_says_where_the_studies_went(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_warpgauge(["experiment", "scales", "--data", "x", "--list"]) == 1
-    assert "run 'python -m paper scales --data x --list' in a clone" in capsys.readouterr().err
-    assert run_warpgauge(["experiment"]) == 1
-    assert "'python -m paper --help'" in capsys.readouterr().err
 
 
 def test_the_command_runs_a_study(tmp_path: Path) -> None:

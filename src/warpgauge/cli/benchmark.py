@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from warpgauge.cli.arguments import FILE, NEW, NEW_FILE, NEW_FOLDER, cluster_options, resume_option, trust_option
-from warpgauge.cli.mlflow_runs import mlflow_logger
-from warpgauge.cli.output import json_option, print_facts, print_json, print_table, progress
+from warpgauge.cli.arguments import FILE, NEW, NEW_FILE, cluster_options, resume_option, trust_option
+from warpgauge.cli.output import json_option, print_table, progress
 from warpgauge.compute import choose_executor
 from warpgauge.io.files import replace_text
 
@@ -18,8 +17,7 @@ from warpgauge.io.files import replace_text
 Examples:
   warpgauge benchmark study.toml --out results --jobs 2
   warpgauge benchmark study.toml --out results --scheduler tcp://10.0.0.1:8786
-  warpgauge benchmark study.toml --leaderboard leaderboard.html
-  warpgauge benchmark study.toml --container evaluation   (a container for a challenge site; nothing is computed)"""
+  warpgauge benchmark study.toml --leaderboard leaderboard.html"""
 )
 @trust_option
 @click.argument("study", type=FILE)
@@ -28,14 +26,6 @@ Examples:
 @cluster_options
 @resume_option("compute every pair anew")
 @click.option("--leaderboard", type=NEW_FILE, help="Also write a static, sortable HTML page.")
-@click.option(
-    "--mlflow", metavar="URI", help="Also log every method as a run to this MLflow tracking server or folder."
-)
-@click.option(
-    "--container",
-    type=NEW_FOLDER,
-    help="Write an evaluation container as grand-challenge.org expects it to this new folder, and do nothing else.",
-)
 @json_option
 def benchmark(
     study: Path,
@@ -45,8 +35,6 @@ def benchmark(
     cluster: str | None,
     resume: bool,
     leaderboard: Path | None,
-    mlflow: str | None,
-    container: Path | None,
     as_json: bool,
 ) -> None:
     """Compare methods over the pairs of a study.
@@ -55,15 +43,11 @@ def benchmark(
     bootstrap over the pairs, which includes the uncertainty of each pair. Missing cases are listed and handled by the
     study's rule. Finished pairs are kept, so you can interrupt and resume a run.
     """
-    if container is not None:
-        _write_container(study, container, as_json)
-        return
     from warpgauge.report.page import report_path
     from warpgauge.study import results_folder, run_study
 
     if leaderboard is not None:
         report_path(leaderboard)  # before anything is computed
-    logger = None if mlflow is None else mlflow_logger(mlflow)
     folder = out or results_folder(study)
     with choose_executor(jobs, scheduler=scheduler, cluster=cluster) as executor, progress("evaluating pairs") as show:
         result = run_study(
@@ -74,8 +58,6 @@ def benchmark(
         from warpgauge.report import write_leaderboard
 
         write_leaderboard(leaderboard, result)
-    if logger is not None:
-        logger(result, folder / "study.json")
     if as_json:
         click.echo(result.to_json())
         return
@@ -85,12 +67,3 @@ def benchmark(
     click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
     if leaderboard is not None:
         click.echo(f"Leaderboard: {leaderboard}")
-
-
-def _write_container(study: Path, container: Path, as_json: bool) -> None:
-    from warpgauge.study import read_study, write_container
-
-    described = read_study(study)
-    folder = write_container(described, container)
-    facts = {"container": str(folder), "pairs": len(described.pairs), "next": f"docker build {folder}"}
-    print_json(facts) if as_json else print_facts(facts)

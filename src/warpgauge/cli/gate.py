@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import EXISTING, chosen_transforms, trust_option
+from warpgauge.cli.arguments import chosen_transforms, project_argument
 from warpgauge.cli.output import json_option, print_json
-from warpgauge.errors import WarpgaugeError
 
 
 class _Gate(click.Command):
@@ -23,13 +22,11 @@ class _Gate(click.Command):
     epilog="""\b
 Examples:
   warpgauge gate trial build/new.tfm --against baseline.tfm --margin 0.1mm
-  warpgauge gate trial bspline-2 --against bspline --margin 5% --ask 10
-  warpgauge gate study.toml new --against baseline --margin 0.1mm""",
+  warpgauge gate trial bspline-2 --against bspline --margin 5% --ask 10""",
 )
-@trust_option
-@click.argument("project", type=EXISTING)
+@project_argument
 @click.argument("new")
-@click.option("--against", required=True, help="Baseline: a transform of the project, a file, or a study's method.")
+@click.option("--against", required=True, help="Baseline: a transform of the project, or a file.")
 @click.option("--margin", default="0", show_default=True, help="Accepted difference in RMS error: 0.1mm, 0.1 or 5%.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="One minus the error rate of codes 0 and 1.")
 @click.option("--ask", type=click.IntRange(0), default=0, help="If undecided, draw so many questions for this pair.")
@@ -37,7 +34,7 @@ Examples:
 def gate(project: Path, new: str, against: str, as_json: bool, **options: Any) -> None:
     """Test whether a transform is worse than a baseline.
 
-    Compares the transform NEW with the baseline by the audit of PROJECT (a project folder or a STUDY.toml). Exit codes:
+    Compares the transform NEW with the baseline by the audit of PROJECT. Exit codes:
     0 proven to be not worse by the margin, 1 proven to be worse, 2 undecided (more audit answers are needed), 3 an
     error. Codes 0 and 1 are each wrong in at most 1 - level of the audits, whatever the shape of the errors and however
     often you look.
@@ -54,12 +51,7 @@ def gate(project: Path, new: str, against: str, as_json: bool, **options: Any) -
 def _gated(project: Path, new: str, against: str, *, ask: int, **options: Any) -> Any:
     from warpgauge.evaluation import gate_project
     from warpgauge.project import Project
-    from warpgauge.study import gate_study, read_study
 
-    if project.is_file():
-        if ask:
-            raise WarpgaugeError("--ask draws questions in a project; call gate with the project of each pair.")
-        return gate_study(read_study(project), new, against, **options)
     with Project.open(project) as opened:
         first, second = (next(iter(chosen_transforms(opened, (name,)).values())) for name in (new, against))
         return gate_project(opened, first, second, ask=ask, **options)

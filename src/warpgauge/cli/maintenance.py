@@ -1,8 +1,7 @@
-"""Commands that keep an installation and its projects in order: verify, recover, relink, copy, prepare."""
+"""Commands that keep an installation and its projects in order: verify, recover, relink, copy."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
@@ -113,29 +112,6 @@ def relink(project: Path, accept_changed: bool, as_json: bool, **images: Place |
     print_json({"images": facts, "problems": problems}) if as_json else print_facts(facts)
     for problem in problems:
         click.echo(f"note: {problem}", err=True)
-
-
-@click.command(epilog="\b\nExample:\n  warpgauge prepare")
-def prepare() -> None:
-    """Compile the inner loops now (once per installation).
-
-    Without this, the first command that needs a loop compiles it, which takes some seconds, and stores it on disk.
-    """
-    import numpy as np
-
-    from warpgauge.core.annotations import Annotations
-    from warpgauge.core.kernels import KernelBundle
-    from warpgauge.core.process import TransformationPrior
-    from warpgauge.core.suggestion import compile_loops
-    from warpgauge.maps.exceedance import exceedance_probability
-
-    start = time.perf_counter()
-    compile_loops()
-    point = np.zeros((1, 2))
-    annotations = Annotations(point, point, np.diag([1.0, 2.0])[None])
-    posterior = TransformationPrior(KernelBundle("wendland", [1.0], [1.0])).condition(annotations)
-    exceedance_probability(posterior, point, point, 1.0)
-    click.echo(f"The inner loops are compiled and on disk ({time.perf_counter() - start:.1f} s).")
 
 
 @click.command(

@@ -42,7 +42,7 @@ def new_study(study: Path, like: str, data: Path, sd: float | None, as_json: boo
     """Write a STUDY.toml for data of ANHIR, Learn2Reg or ACROBAT.
 
     Submissions are expected in the layout of that challenge. "warpgauge benchmark STUDY" then shows its official
-    figures beside the scores, and "warpgauge benchmark STUDY --container DIR" makes an evaluation container.
+    figures beside the scores.
     """
     from warpgauge.study import new_study as make
 

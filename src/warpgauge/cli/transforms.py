@@ -1,4 +1,4 @@
-"""The transforms of a project: ``add-transform``, ``remove-transform``, ``rename-transform``."""
+"""The transforms of a project: ``add-transform``, ``remove-transform``."""
 
 from __future__ import annotations
 
@@ -149,18 +149,3 @@ def remove_transform(project: Path, name: str, as_json: bool) -> None:
     print_json({"removed": name, "transforms": left}) if as_json else click.echo(
         f"removed {name}; the project has now: {', '.join(left) or 'no transform'}"
     )
-
-
-@click.command("rename-transform", epilog="\b\nExample:\n  warpgauge rename-transform lesion result1 bspline")
-@project_argument
-@click.argument("name")
-@click.argument("new_name")
-@json_option
-def rename_transform(project: Path, name: str, new_name: str, as_json: bool) -> None:
-    """Rename the transform NAME of PROJECT to NEW_NAME."""
-    from warpgauge.project import Project
-
-    with Project.open(project) as opened:
-        opened.rename_transform(name, new_name)
-        left = opened.transform_names()
-    print_json({"renamed": name, "transforms": left}) if as_json else click.echo(f"{name} is now called {new_name}")

@@ -341,9 +341,6 @@ def study(found: Any) -> str:
         for code, words in _DOUBTS.items()
         if (where := found.flagged(best.name, code))
     ]
-    if found.unranked:
-        listed = "; ".join(f"{name}: {why}" for name, why in found.unranked.items())
-        parts.append(f"Not ranked: {listed}.")
     missing = sum(len(one.missing) for one in found.outcomes)
     if missing:
         whose = _some(sorted({name for one in found.outcomes for name in one.missing}))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from warpgauge.study.challenge_figures import official_figures
 from warpgauge.study.challenge_files import NewStudy, new_study
-from warpgauge.study.container import write_container
 from warpgauge.study.description import (
     MethodSpec,
     ModelSettings,
@@ -16,7 +15,6 @@ from warpgauge.study.description import (
     SubmissionsSpec,
     read_study,
 )
-from warpgauge.study.gate import gate_study
 from warpgauge.study.outcome import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
 from warpgauge.study.runner import Progress, results_folder, run_study
@@ -43,7 +41,6 @@ __all__ = [
     "SubmissionsSpec",
     "check_submission",
     "evaluate_submission",
-    "gate_study",
     "hierarchical_bootstrap",
     "holm",
     "new_study",
@@ -53,7 +50,6 @@ __all__ = [
     "results_folder",
     "run_study",
     "summarise",
-    "write_container",
 ]
 
 

@@ -8,7 +8,6 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -200,21 +199,15 @@ class SubmissionsSpec:
     Attributes
     ----------
     folder : Path
-        With a folder or an archive (zip, tar) for each team, whose name is the method's.
+        With a folder for each team, whose name is the method's.
     transform, options, mapped_landmarks
         As of a `MethodSpec`; patterns are relative to the folder of a team.
-    deadline : datetime, optional
-        A submission with a newer file is not ranked. With a time zone.
-    disqualified : mapping
-        Team to the reason why it is not ranked.
     """
 
     folder: Path
     transform: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     mapped_landmarks: str | None = None
-    deadline: datetime | None = None
-    disqualified: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -405,15 +398,8 @@ def _submissions(values: Any, folder: Path) -> SubmissionsSpec:
     method = _method({"name": "a submission", **layout})
     if not method.patterns or any("{method}" in pattern for pattern in method.patterns):
         raise InvalidInputError(f"{where} needs transform or mapped_landmarks, relative to the folder of a team.")
-    deadline, disqualified = values.get("deadline"), values.get("disqualified", {})
-    if deadline is not None and (not isinstance(deadline, datetime) or deadline.tzinfo is None):
-        raise InvalidInputError(f"deadline in {where} must be a time with its zone, as 2027-03-31T23:59:59Z.")
-    if not isinstance(disqualified, Mapping) or not all(isinstance(one, str) and one for one in disqualified.values()):
-        raise InvalidInputError(f"disqualified in {where} must give a reason for each team.")
     place = folder / _text(values, "folder", where)
-    return SubmissionsSpec(
-        place, method.transform, method.options, method.mapped_landmarks, deadline, dict(disqualified)
-    )
+    return SubmissionsSpec(place, method.transform, method.options, method.mapped_landmarks)
 
 
 def fill(pattern: str, pair: str, method: str) -> str:

@@ -18,10 +18,8 @@ from warpgauge.evaluation.columns import CSV, TERMINAL, written
 from warpgauge.evaluation.project_evaluation import BASELINE
 from warpgauge.evaluation.verdict import DECISIVE
 from warpgauge.study import columns
-from warpgauge.study.certificates import PairCertificate
 from warpgauge.study.challenge_figures import official_figures, ranked_figures
 from warpgauge.study.description import Study
-from warpgauge.study.history import Entry
 from warpgauge.study.outcome import PairOutcome
 from warpgauge.study.statistics import (
     Bootstrap,
@@ -108,12 +106,6 @@ class StudyResult(Tabular):
         Pairs computed in this run, and taken from the output folder.
     failed : dict
         Pairs that could not be computed, and why; they are no part of any figure.
-    unranked : dict
-        Submissions that are not ranked, and why.
-    history : tuple of Entry
-        Which submissions there were in this run and earlier ones, oldest first.
-    certificates : tuple of PairCertificate
-        What random questions show, of each pair that is a project with such questions.
     """
 
     study: Study
@@ -124,9 +116,6 @@ class StudyResult(Tabular):
     computed: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
-    unranked: dict[str, str] = field(default_factory=dict)
-    history: tuple[Entry, ...] = ()
-    certificates: tuple[PairCertificate, ...] = ()
 
     @property
     def kept(self) -> list[PairOutcome]:
@@ -303,8 +292,6 @@ class StudyResult(Tabular):
             "cases": self.case_rows(),
             "excluded": list(self.excluded),
             "failed": self.failed,
-            "unranked": self.unranked,
-            "certificates": [asdict(one) for one in self.certificates],
             "groups": {name: [asdict(one) for one in part.methods] for name, part in self.groups.items()},
             "tests": [asdict(one) for one in self.tests],
             "stability": self.stability,
@@ -325,7 +312,6 @@ def summarise(
     computed: Sequence[str] = (),
     cached: Sequence[str] = (),
     failed: Mapping[str, str] | None = None,
-    unranked: Mapping[str, str] | None = None,
 ) -> StudyResult:
     """Bring the pairs together: bootstrap, ranks, tests and classical metrics."""
     excluded = tuple(one.name for one in outcomes if one.missing) if study.settings.missing == "exclude" else ()
@@ -356,7 +342,6 @@ def summarise(
         computed=tuple(computed),
         cached=tuple(cached),
         failed=dict(failed or {}),
-        unranked=dict(unranked or {}),
     )
 
 

@@ -13,9 +13,8 @@ from warpgauge.compute import Executor, given_or_local
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.io.inside import Inside, file_name
-from warpgauge.study import certificates, pair_store
+from warpgauge.study import pair_store
 from warpgauge.study.description import Study, read_study
-from warpgauge.study.history import recorded
 from warpgauge.study.outcome import PairOutcome
 from warpgauge.study.pair_files import load_pair
 from warpgauge.study.pair_model import fit_together
@@ -75,7 +74,7 @@ def run_study(
     described = study if isinstance(study, Study) else read_study(study)
     if int(workers) != workers or workers < 1:
         raise InvalidInputError(f"workers must be a whole number of at least 1, got {workers!r}.")
-    described, unranked = with_teams(described, Path(out))
+    described = with_teams(described)
     folder = Inside(Path(out), "pairs", "folder").path
     folder.mkdir(parents=True, exist_ok=True)
     jobs = _jobs(described)
@@ -100,7 +99,6 @@ def run_study(
             else:
                 found[name] = shelves[name].put(outcome)
                 _tell(progress, len(found), jobs, name, False)
-        audited = _certified(described, folder.parent, {name: shelves[name] for name in found}, chosen, fresh)
     for name in [name for name in jobs if name in found]:
         try:
             check_missing(jobs[name], found[name].missing)
@@ -111,17 +109,13 @@ def run_study(
         more = f" ({len(failures)} pairs failed; the others are kept in {folder.parent.name!r})" if failures else ""
         raise type(error)(f"Pair {name!r}: {error}{more}") from error
     order = [name for name in jobs if name in found]
-    result = summarise(
+    return summarise(
         described,
         [found[name] for name in order],
         computed=[name for name in order if name not in cached],
         cached=cached,
         failed={name: str(failures[name]) for name in jobs if name in failures},
-        unranked=unranked,
     )
-    known = [every[name] for name in jobs if name in every]
-    contents = {one.name: pair_store.digest([keys.methods[one.name] for keys in known]) for one in described.methods}
-    return replace(result, history=tuple(recorded(folder.parent, result, contents)), certificates=tuple(audited))
 
 
 @contextmanager
@@ -182,28 +176,6 @@ class Shelf:
         before = {} if self.panel is None else self.panel.methods
         whole = replace(made, methods={**before, **made.methods})
         return whole.outcome(self.job.pair.name, list(self.keys.methods))
-
-
-def _certified(
-    study: Study, out: Path, shelves: Mapping[str, Shelf], executor: Executor, fresh: bool
-) -> list[certificates.PairCertificate]:
-    """Return what the random questions of pairs show; one is certified again only where its log has changed."""
-    logs = {name: one.keys.audit for name, one in shelves.items() if one.keys.audit is not None}
-    files = {name: certificates.certificate_file(out, name, log) for name, log in logs.items()}
-    made: dict[str, Any] = {} if fresh else {name: certificates.kept(files[name], log) for name, log in logs.items()}
-    for name, content in _done(
-        certificates.certified, {name: shelves[name].job for name in files if made.get(name) is None}, executor
-    ):
-        made[name] = content
-        if not isinstance(content, WarpgaugeError):
-            certificates.keep(files[name], content)
-    return [
-        certificates.PairCertificate(pair.name, str(made[pair.name]))
-        if isinstance(made[pair.name], WarpgaugeError)
-        else certificates.PairCertificate.of(study, pair.name, made[pair.name], files[pair.name])
-        for pair in study.pairs
-        if pair.name in files
-    ]
 
 
 def _tell(progress: Watcher | None, done: int, jobs: Mapping[str, Job], name: str, cached: bool) -> None:

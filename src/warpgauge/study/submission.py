@@ -24,7 +24,7 @@ from warpgauge.display import counted
 from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
 from warpgauge.io.files import confined, one_line, plain, read_text, replace_file
 from warpgauge.io.inside import Inside
-from warpgauge.study.description import METHOD, STUDY, Study, fill, read_study
+from warpgauge.study.description import METHOD, STUDY, MethodSpec, Study, fill, read_study
 from warpgauge.study.result import StudyResult
 from warpgauge.study.runner import run_study
 
@@ -81,6 +81,38 @@ def located(study: Study, folder: Path, scratch: Path) -> tuple[Study, Path]:
     if method.mapped_landmarks is not None:
         moved = replace(method, mapped_landmarks=patterns[0])
     return replace(study, methods=(moved,)), root
+
+
+def submission_method(study: Study) -> MethodSpec:
+    """Return how a submission is laid out below its own folder, from the patterns of the study's methods."""
+    if study.submissions is not None:
+        spec = study.submissions
+        return MethodSpec(METHOD, spec.transform, spec.options, spec.mapped_landmarks)
+    layouts = {}
+    for method in study.methods:
+        if not method.reference and any("{method}" in pattern for pattern in method.patterns):
+            below = tuple(_below(pattern) for pattern in method.patterns)
+            layouts[below, json.dumps(dict(method.options), sort_keys=True)] = method
+    if len(layouts) != 1:
+        found = f"they have {len(layouts)}" if layouts else "none has such a pattern"
+        raise InvalidInputError(
+            "It must be known how a submission is laid out: give [submissions], or the methods of the study one common "
+            f"pattern with {{method}}, as in 'submissions/{{method}}/{{pair}}.nii.gz', but {found}."
+        )
+    (below, _), method = next(iter(layouts.items()))
+    if method.mapped_landmarks is not None:
+        return MethodSpec(METHOD, (), method.options, below[0])
+    return MethodSpec(METHOD, below, method.options)
+
+
+def _below(pattern: str) -> str:
+    """Return the part of a pattern below a method's folder; a file that only the method names becomes ``*.csv``."""
+    parts = re.split(r"[\\/]", pattern)
+    own = next((at for at, part in enumerate(parts) if "{method}" in part), None)
+    if own is None:
+        raise InvalidInputError(f"The pattern {pattern!r} has no {{method}}, unlike others of the same method.")
+    last = parts[own].replace("{method}", "*")
+    return "/".join([last] if own == len(parts) - 1 else parts[own + 1 :]).replace("{method}", "*")
 
 
 def _inside(reason: str, root: Path) -> str:

@@ -21,11 +21,10 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import PathLike
 from warpgauge.io.transforms import Transform
 from warpgauge.project import Project
-from warpgauge.study.container import submission_method
 from warpgauge.study.description import MethodSpec, PairSpec, Study, read_study
 from warpgauge.study.method_files import read_method, transform_files
 from warpgauge.study.pair_files import pair_targets, read_grid
-from warpgauge.study.submission import located
+from warpgauge.study.submission import located, submission_method
 
 # A registration that moves a typical target by more than this share of the image has another unit or frame.
 FAR = 0.5
