@@ -94,8 +94,6 @@ def test_fit_recovers_weights_and_noise_of_drawn_data() -> None:
     report = fitted.fit
     assert isinstance(report, FitReport)
     assert report.converged
-    assert report.annotations == 800
-    assert report.loss < report.initial_loss
     pooled = np.mean([wg.leave_one_out_loss(fitted, part) for part in sets])
     assert report.loss == pytest.approx(pooled, rel=1e-9)
 
@@ -113,17 +111,6 @@ def test_fit_leaves_the_noise_alone_unless_asked() -> None:
     sets = drawn_pairs(np.array([4.0, 50.0]), noise_sd=1.0, pairs=1, seed=3)
     prior = wg.TransformationPrior(wg.KernelBundle("wendland", [20.0, 80.0], [1.0, 1.0]), noise=0.25)
     assert wg.fit_kernel(prior, sets[0]).noise == 0.25
-
-
-def test_a_scale_without_signal_is_reported_at_its_bound() -> None:
-    """Smooth data hold nothing at the smallest scale: its weight goes to the bound, and the report says so."""
-    rng = np.random.default_rng(4)
-    fixed = rng.uniform(0, 200, (60, 2))
-    annotations = wg.Annotations.isotropic(fixed, fixed + 5 * np.sin(fixed / 60), sd=0.05)
-    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [15.0, 300.0], [1.0, 1.0]))
-    report = wg.fit_kernel(prior, annotations).fit
-    assert isinstance(report, FitReport)
-    assert 0 in report.at_bound
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import warpgauge as wg
 from models import make, random_covariances
 from warpgauge.errors import InvalidInputError
 from warpgauge.maps import exceedance_map, exceedance_probability
-from warpgauge.maps.exceedance import gaussian_exceedance
+from warpgauge.maps.exceedance import exceedance
 
 ACCURACY = 1e-6  # as documented
 
@@ -39,7 +39,7 @@ def test_quadrature_equals_the_noncentral_chi_square_where_all_deviations_are_eq
     direction = rng.normal(size=(n, d))
     direction /= np.linalg.norm(direction, axis=1)[:, None]
     length = np.where(np.arange(n) % 2, np.abs(t + sd * rng.normal(size=n)), rng.uniform(0, 4, n))
-    found = gaussian_exceedance(direction * length[:, None], np.square(sd)[:, None, None] * np.eye(d), t)
+    found = exceedance(direction * length[:, None], np.square(sd)[:, None, None] * np.eye(d), t)
     expected = stats.ncx2.sf(np.square(t / sd), d, np.square(length / sd))
     np.testing.assert_allclose(found, expected, atol=ACCURACY)
     assert ((expected > 0.01) & (expected < 0.99)).sum() > n / 10
@@ -59,7 +59,7 @@ def test_quadrature_equals_scipys_double_integral_in_an_unrotated_frame() -> Non
         inside, _ = integrate.dblquad(
             density, -t, t, lambda x: -np.sqrt(t**2 - x**2), lambda x: np.sqrt(t**2 - x**2), epsabs=1e-8
         )
-        found = gaussian_exceedance(mean[None], covariance[None], t)[0]
+        found = exceedance(mean[None], covariance[None], t)[0]
         assert found == pytest.approx(1 - inside, abs=ACCURACY)
 
 
@@ -69,8 +69,8 @@ def test_the_order_of_the_axes_and_the_sign_of_the_mean_do_not_matter() -> None:
     covariances = random_covariances(30, 3, False, rng)
     means = rng.normal(0, 2, (30, 3))
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    straight = gaussian_exceedance(means, covariances, 3.0)
-    turned = gaussian_exceedance(-means @ turn.T, turn @ covariances @ turn.T, 3.0)
+    straight = exceedance(means, covariances, 3.0)
+    turned = exceedance(-means @ turn.T, turn @ covariances @ turn.T, 3.0)
     np.testing.assert_allclose(straight, turned, atol=ACCURACY)
 
 

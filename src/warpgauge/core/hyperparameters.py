@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
-from warpgauge.core.factors import is_isotropic
+from warpgauge.core.arrays import Floats, thinned_rows
+from warpgauge.core.factors import is_isotropic, noisy
 from warpgauge.core.fit_reports import FitReport
 from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import TransformationPrior
 from warpgauge.errors import InvalidInputError, SingularModelError
 
-# The logarithm of the noise may range so far about that of the mean squared displacement of the training data.
-_NOISE_DOWN, _NOISE_UP = 8 * np.log(10), 4 * np.log(10)
-# Iterations from every start, on at most this many annotations of each set, that tell which start to follow.
-_SCOUTING, _SCOUTS = 30, 200
+# Logarithms may range so far about that of the mean squared displacement of the training data.
+_LOG_DOWN = 8 * np.log(10)
+_LOG_UP = 4 * np.log(10)
+# Iterations from every start, on at most so many annotations of each set, that tell which start to follow to the end.
+_FIRST_ITERATIONS = 20
+_FIRST_ANNOTATIONS = 150
 
 
 class _TrainingSet:
@@ -31,80 +33,55 @@ class _TrainingSet:
         self.count, self.d = X.shape
         first, second = np.triu_indices(self.count)
         # Places of the pairs in a matrix, row by row: a single number each is looked up in half of the time.
-        self.upper, self.apart = first * self.count + second, first != second
+        self.upper = first * self.count + second
+        self.multiplicity = np.where(first == second, 1.0, 2.0)
         self.basis = np.ascontiguousarray(prior.kernel.basis(X, first, second))
         features = prior.scalar_kernel(self.d).features(X)
-        self.fixed_part = (features @ features.T).reshape(-1)[self.upper]
+        self.trend = (features @ features.T).reshape(-1)[self.upper]
         self.residuals = annotations.moving_points - prior.prior_mean(X)
         self.covariances = annotations.covariances
-        self.isotropic = is_isotropic(annotations.covariances)
+        self.b = 1 if is_isotropic(annotations.covariances) else self.d
 
     def loss_and_gradient(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
         """Sum of the loss over this set, its gradient by the weights, and by the noise variance."""
-        with blas_threads_for(self.count if self.isotropic else self.count * self.d):
-            return self._loss_and_gradient(weights, noise)
-
-    def _loss_and_gradient(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
         gram = np.zeros((self.count, self.count))
-        gram.reshape(-1)[self.upper] = weights @ self.basis + self.fixed_part
-        loss, adjoint = (self._isotropic if self.isotropic else self._anisotropic)(gram, noise)
-        # d loss / d theta_s is the inner product of the adjoint with scale s: each pair off the diagonal counts twice,
-        # so that only its upper triangle is looked at.
-        folded = adjoint.reshape(-1)[self.upper]
-        folded[self.apart] *= 2
-        return loss, self.basis @ folded, float(np.trace(adjoint))
+        gram.reshape(-1)[self.upper] = weights @ self.basis + self.trend
+        with blas_threads_for(self.count * self.b):
+            loss, adjoint = self._loss_and_adjoint(gram + np.triu(gram, 1).T, noise)
+        # d loss / d theta_s is the inner product of the adjoint with scale s: each pair off the diagonal counts twice.
+        return loss, self.basis @ (self.multiplicity * adjoint.reshape(-1)[self.upper]), float(np.trace(adjoint))
 
-    def _isotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
-        """Loss and its derivative by the scalar kernel matrix, with upper triangles of L x L matrices only."""
-        gram[np.diag_indices(self.count)] += self.covariances[:, 0, 0] + noise
-        C = _inverse(gram)
-        q = C @ self.residuals
-        D = np.diagonal(C)
-        u = q / D[:, None]
-        loss = 0.5 * np.sum(self.d + np.square(q).sum(axis=1) / D - self.d * np.log(D))
-        B = np.square(u).sum(axis=1) + self.d / D
-        # C diag(B) C is symmetric and B positive: half of the products is enough, of the lower triangle by columns,
-        # which is the upper one by rows.
-        lower = blas.dsyr2k(-0.5, C @ u, q, lower=1)
-        lower = blas.dsyrk(0.5, (C * np.sqrt(B)).T, beta=1.0, c=lower, trans=1, lower=1, overwrite_c=1)
-        return float(loss), lower.T
+    def _loss_and_adjoint(self, gram: Floats, noise: float) -> tuple[float, Floats]:
+        """Loss, Eq. (gpp_loss_simplified), and its derivative by the scalar kernel matrix, (L, L).
 
-    def _anisotropic(self, gram: Floats, noise: float) -> tuple[float, Floats]:
-        """Do the same with Ld x Ld matrices; the derivative is summed over the components, which share the scalar."""
-        L, d = self.count, self.d
-        gram += np.triu(gram, 1).T
-        K = np.zeros((L, d, L, d))
-        for a in range(d):
-            K[:, a, :, a] = gram
+        With b = 1 the d components are columns that share one matrix, else one column holds them all.
+        """
+        L, d, b = self.count, self.d, self.b
+        C = _inverse(noisy(gram, self.covariances + noise * np.eye(d), b))
+        q = (C @ self.residuals.reshape(L * b, -1)).reshape(L, b, -1)
         rows = np.arange(L)
-        K[rows, :, rows, :] += self.covariances + noise * np.eye(d)
-        C = _inverse(K.reshape(L * d, L * d))
-        q = C @ self.residuals.reshape(-1)
-        D = C.reshape(L, d, L, d)[rows, :, rows, :]
+        D = C.reshape(L, b, L, b)[rows, :, rows, :]
         D_inverse = np.linalg.inv(D)
-        u = np.einsum("lab,lb->la", D_inverse, q.reshape(L, d))
-        quadratic = np.einsum("la,la->", u, q.reshape(L, d))
-        loss = 0.5 * (L * d + quadratic - np.linalg.slogdet(D)[1].sum())
-        B = np.einsum("la,lb->lab", u, u) + D_inverse
-        C_rows = C.reshape(L, d, L * d)
-        weighted = np.einsum("lab,lbm->lam", B, C_rows)
-        # Only the diagonal components of each d x d block are needed: d products of L x Ld x L.
-        adjoint = np.zeros((L, L))
-        v = (C @ u.reshape(-1)).reshape(L, d)
-        split, split_weighted = C_rows.reshape(L * d, L, d), weighted.reshape(L * d, L, d)
-        for a in range(d):
-            adjoint += 0.5 * split[:, :, a].T @ split_weighted[:, :, a]
-            cross = np.outer(v[:, a], q.reshape(L, d)[:, a])
-            adjoint -= 0.5 * (cross + cross.T)
+        u = D_inverse @ q
+        loss = 0.5 * (L * d + np.sum(u * q) - d / b * np.linalg.slogdet(D)[1].sum())
+        # 1/2 (C B C - v q^T - q v^T), whose components on the diagonal share the scalar; C B C as a product with itself.
+        root = np.linalg.cholesky(u @ u.transpose(0, 2, 1) + d / b * D_inverse)
+        v = (C @ u.reshape(L * b, -1)).reshape(L, -1)
+        crossed = v @ q.reshape(L, -1).T
+        adjoint = -0.5 * (crossed + crossed.T)
+        columns = C.reshape(L, b, L, b)
+        for component in range(b):
+            half = np.empty((L, L, b))
+            for c in range(b):
+                half[:, :, c] = sum(columns[:, component, :, a] * root[:, a, c] for a in range(c, b))
+            half = half.reshape(L, L * b)
+            adjoint += 0.5 * (half @ half.T)
         return float(loss), adjoint
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """Inverse of a symmetric positive definite matrix, of which the upper triangle is read; the matrix is overwritten.
-
-    LinAlgError where it is not positive definite, for the caller to step back.
-    """
-    # The upper triangle by rows is the lower one by columns, as LAPACK counts: nothing is copied.
+    """Inverse of a symmetric positive definite matrix, which is overwritten; LinAlgError where it is not definite."""
+    # The transpose is in the order that LAPACK wants: nothing is copied.
     factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
     if info == 0:
         inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
@@ -121,29 +98,40 @@ class _Objective:
 
     def __init__(self, prior: TransformationPrior, sets: Sequence[Annotations], fit_noise: bool) -> None:
         self.sets = [_TrainingSet(prior, annotations) for annotations in sets]
-        self.total = sum(part.count for part in self.sets)
-        self.noise = prior.noise
-        self.fit_noise = fit_noise
-        self.evaluations = 0
+        self.noise = None if fit_noise else prior.noise
+
+    def at(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
+        """Mean loss, its gradient by the weights, and by the noise variance."""
+        parts = [part.loss_and_gradient(weights, noise) for part in self.sets]
+        count = sum(part.count for part in self.sets)
+        loss = sum(part[0] for part in parts) / count
+        by_weights = np.sum([part[1] for part in parts], axis=0) / count
+        return loss, by_weights, sum(part[2] for part in parts) / count
 
     def __call__(self, parameters: Floats) -> tuple[float, Floats]:
         """Loss and gradient by the log parameters."""
-        self.evaluations += 1
         values = np.exp(parameters)
-        weights, noise = (values[:-1], float(values[-1])) if self.fit_noise else (values, self.noise)
-        loss, gradient, by_noise = 0.0, np.zeros(len(weights)), 0.0
         try:
-            for part in self.sets:
-                one, by_weights, one_by_noise = part.loss_and_gradient(weights, noise)
-                loss, gradient, by_noise = loss + one, gradient + by_weights, by_noise + one_by_noise
+            if self.noise is not None:
+                loss, by_weights, _ = self.at(values, self.noise)
+                return loss, by_weights * values
+            loss, by_weights, by_noise = self.at(values[:-1], float(values[-1]))
+            return loss, np.append(by_weights, by_noise) * values
         except np.linalg.LinAlgError:
             return np.inf, np.zeros(len(parameters))
-        by_values = np.append(gradient, by_noise) if self.fit_noise else gradient
-        return loss / self.total, by_values * values / self.total
 
 
 def leave_one_out_loss(prior: TransformationPrior, annotations: Annotations) -> float:
-    """Mean over l of ``1/2 (d + q_l^T D_ll^-1 q_l - log det D_ll)``, Eq. (gpp_loss_simplified)."""
+    """Mean over l of ``1/2 (d + q_l^T D_ll^-1 q_l - log det D_ll)``, Eq. (gpp_loss_simplified).
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[20.0], weights=[1.0]))
+    >>> far_apart = wg.Annotations.isotropic([[0.0, 0.0], [50.0, 0.0]], [[0.0, 0.0], [50.0, 0.0]], sd=1.0)
+    >>> round(wg.leave_one_out_loss(prior, far_apart), 4)  # 1/2 (d + d log(1 + 1)), as nothing is predicted
+    1.6931
+    """
     return leave_one_out_gradient(prior, annotations)[0]
 
 
@@ -155,23 +143,13 @@ def leave_one_out_gradient(
     The derivative by the kernel matrix is formed once (one product of the matrix size); each weight's derivative is
     then an inner product, so that the cost barely depends on the number of scales.
     """
-    objective = _Objective(prior, _as_sets(sets), fit_noise=False)
     try:
-        sums = [part.loss_and_gradient(prior.kernel.weights, prior.noise) for part in objective.sets]
+        return _Objective(prior, _as_sets(sets), fit_noise=False).at(prior.kernel.weights, prior.noise)
     except np.linalg.LinAlgError:
         raise SingularModelError(
             "The covariance of the annotations is singular: locations coincide, or their noise is too small for the "
             "kernel; merge coinciding locations or give the annotations more uncertainty."
         ) from None
-    loss, gradient, by_noise = (sum(column) / objective.total for column in zip(*sums, strict=True))
-    return float(loss), np.asarray(gradient), float(by_noise)
-
-
-def _drawn(annotations: Annotations, count: int) -> Annotations:
-    """At most so many of the annotations, always the same ones, drawn at random."""
-    if len(annotations) <= count:
-        return annotations
-    return annotations[np.sort(np.random.default_rng(0).choice(len(annotations), count, replace=False))]
 
 
 def _as_sets(sets: Sequence[Annotations] | Annotations) -> list[Annotations]:
@@ -212,61 +190,59 @@ def fit_kernel(
     -------
     TransformationPrior
         With the learned weights; its ``fit`` attribute is a :class:`FitReport`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warpgauge as wg
+    >>> x = np.random.default_rng(0).uniform(0, 100, (40, 2))
+    >>> pair = wg.Annotations.isotropic(x, x + 3 * np.sin(x[:, ::-1] / 20), sd=0.5)
+    >>> prior = wg.TransformationPrior(wg.KernelBundle.pyramid(smallest=10.0, levels=4))
+    >>> fitted = wg.fit_kernel(prior, [pair])
+    >>> wg.leave_one_out_loss(fitted, pair) < wg.leave_one_out_loss(prior, pair)
+    True
     """
+    from scipy import optimize
+
     parts = _as_sets(sets)
-    # The optimiser's own small products are within the limit too.
-    with blas_threads_for(max(len(part) * part.d for part in parts)):
-        return _fitted(prior, parts, noise, max_iterations)
-
-
-def _fitted(
-    prior: TransformationPrior, parts: list[Annotations], noise: bool, max_iterations: int
-) -> TransformationPrior:
     objective = _Objective(prior, parts, noise)
-    squares = np.concatenate([np.square(part.residuals).reshape(-1) for part in objective.sets])
-    typical = np.concatenate([np.trace(part.covariances, axis1=1, axis2=2) / part.d for part in objective.sets])
-    spread = max(float(squares.mean()), float(typical.mean()))
-    noise_start = max(prior.noise, float(typical.mean())) if noise else None
-    starts, low, high = prior.kernel.search(spread)
-    if noise_start is not None:
-        given, lowest, highest = np.log(noise_start), np.log(spread) - _NOISE_DOWN, np.log(spread) + _NOISE_UP
-        starts = np.column_stack([starts, np.full(len(starts), given)])
-        low, high = np.append(low, min(given, lowest)), np.append(high, max(given, highest))
-    initial_loss = leave_one_out_gradient(prior, parts)[0]
+    starts, bounds = _search(prior, objective.sets, noise)
 
     def descend(objective: _Objective, start: Floats, iterations: int) -> Any:
-        from scipy import optimize
+        options = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-7}
+        return optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
 
-        return optimize.minimize(
-            objective,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack([low, high], axis=1),
-            options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
-        )
-
-    # A short descent from every start tells which valley is deepest; only that one is followed to its bottom. Some
-    # annotations are enough to tell valleys apart.
-    some = [_drawn(part, _SCOUTS) for part in parts]
-    alike = all(len(few) == len(part) for few, part in zip(some, parts, strict=True))
-    scout = objective if alike else _Objective(prior, some, noise)
-    runs = [descend(scout, start, min(_SCOUTING, max_iterations)) for start in starts]
-    best = min(runs, key=lambda run: float(run.fun))
-    if not (alike and best.success):
+    # The optimiser's own small products are within the limit too.
+    with blas_threads_for(max(len(part) * part.d for part in parts)):
+        # A short descent from every start tells which valley is deepest; only that one is followed to its bottom.
+        samples = [part[thinned_rows(len(part), _FIRST_ANNOTATIONS)] for part in parts]
+        first = _Objective(prior, samples, noise)
+        descents = [descend(first, start, min(_FIRST_ITERATIONS, max_iterations)) for start in starts]
+        best = min(descents, key=lambda descent: float(descent.fun))
         best = descend(objective, best.x, max_iterations)
     values = np.exp(best.x)
-    count = prior.kernel.weights.size
-    at_bound = tuple(int(s) for s in range(count) if best.x[s] <= low[s] + 1e-6 or best.x[s] >= high[s] - 1e-6)
-    report = FitReport(
-        bool(best.success),
-        str(best.message),
-        float(best.fun),
-        initial_loss,
-        objective.evaluations + (0 if alike else scout.evaluations),
-        tuple(float(run.fun) for run in runs),
-        at_bound,
-        objective.total,
-    )
-    fitted = prior.with_kernel(prior.kernel.with_weights(values[:count]), float(values[-1]) if noise else None)
-    return replace(fitted, fit=report)
+    kernel = prior.kernel.with_weights(values[: prior.kernel.weights.size])
+    fitted = prior.with_kernel(kernel, float(values[-1]) if noise else None)
+    return replace(fitted, fit=FitReport(bool(best.success), float(best.fun)))
+
+
+def _search(
+    prior: TransformationPrior, sets: Sequence[_TrainingSet], fit_noise: bool
+) -> tuple[Floats, list[tuple[float, float]]]:
+    """Logarithms of the parameters to start from, (3, P), and bounds of each.
+
+    The weights start as given, flat, and growing with the scale as smooth deformations do.
+    """
+    squares = np.concatenate([np.square(part.residuals).reshape(-1) for part in sets])
+    variances = np.concatenate([np.trace(part.covariances, axis1=1, axis2=2) / part.d for part in sets])
+    spread = max(float(squares.mean()), float(variances.mean()))
+    weights, scales = prior.kernel.weights, prior.kernel.scales
+    flat = np.full(weights.size, spread / weights.size)
+    growing = scales**2 / np.sum(scales**2) * spread
+    starts = np.log([weights, flat, growing])
+    if fit_noise:
+        noise = max(prior.noise, float(variances.mean()))
+        starts = np.column_stack([starts, np.full(len(starts), np.log(noise))])
+    low = np.minimum(starts.min(axis=0), np.log(spread) - _LOG_DOWN)
+    high = np.maximum(starts.max(axis=0), np.log(spread) + _LOG_UP)
+    return starts, list(zip(low.tolist(), high.tolist(), strict=True))

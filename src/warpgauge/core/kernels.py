@@ -66,8 +66,6 @@ class ScalarKernel(Protocol):
         ...
 
 
-# Weights may range over this many powers of ten about the mean squared displacement of the training data.
-DECADES_DOWN, DECADES_UP = 8.0, 4.0
 # Rows of squared distances whose exponentials stay in the cache.
 _ROWS = 16
 
@@ -156,18 +154,9 @@ class KernelBundle:
         """Return the same bundle with other weights; each scale keeps the share that regions have to themselves."""
         return KernelBundle(self.family, self.scales, weights, self.regions, self.own)
 
-    def with_family(self, family: str) -> KernelBundle:
-        """Return the same bundle of other radial functions."""
-        return KernelBundle(family, self.scales, self.weights, self.regions, self.own)
-
     def with_own(self, regions: Regions | None, own: ArrayLike) -> KernelBundle:
         """Return the same bundle with regions that have these shares of the weights to themselves."""
         return KernelBundle(self.family, self.scales, self.weights, regions, own)
-
-    @property
-    def other_families(self) -> tuple[str, ...]:
-        """Families of the paper that it could have instead of its own."""
-        return tuple(one for one in FAMILIES if one != self.family)
 
     @property
     def divided(self) -> bool:
@@ -237,18 +226,6 @@ class KernelBundle:
         if self.divided:
             values *= 1 - self.own[:, None] * ~self.common(points, first, second)
         return values
-
-    def search(self, spread: float) -> tuple[Floats, Floats, Floats]:
-        """Logarithms of weights to start from, (3, S), and between which to look, for a variance ``spread``.
-
-        Starts as given, flat, and growing with the scale as smooth deformations do.
-        """
-        flat = np.full(self.weights.size, spread / self.weights.size)
-        growing = self.scales**2 / np.sum(self.scales**2) * spread
-        starts = np.log([self.weights, flat, growing])
-        low = np.minimum(starts.min(axis=0), np.log(spread) - DECADES_DOWN * np.log(10))
-        high = np.maximum(starts.max(axis=0), np.log(spread) + DECADES_UP * np.log(10))
-        return starts, low, high
 
     def diagonal(self, points: Floats) -> Floats:
         """Kernel of each point with itself."""

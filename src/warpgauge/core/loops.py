@@ -124,3 +124,140 @@ def subtract_products(V: Floats, C: Floats) -> None:
                 for j in range(m):
                     C[pair, j] -= V[a, r, j] * V[c, r, j]
                 pair += 1
+
+
+# Gauss and Kronrod's rules of 7 and 15 nodes on -1 to 1.
+_NODES = np.array([
+    -0.991455371120812639206854697526329, -0.949107912342758524526189684047851, -0.864864423359769072789712788640926,
+    -0.741531185599394439863864773280788, -0.586087235467691130294144691693013, -0.405845151377397166906606412076961,
+    -0.207784955007898467600689403773245, 0.0, 0.207784955007898467600689403773245, 0.405845151377397166906606412076961,
+    0.586087235467691130294144691693013, 0.741531185599394439863864773280788, 0.864864423359769072789712788640926,
+    0.949107912342758524526189684047851, 0.991455371120812639206854697526329,
+])  # fmt: skip
+_KRONROD = np.array([
+    0.022935322010529224963732008058970, 0.063092092629978553290700663189204, 0.104790010322250183839876322541518,
+    0.140653259715525918745189590510238, 0.169004726639267902826583426598550, 0.190350578064785409913256402421014,
+    0.204432940075298892414161999234649, 0.209482141084727828012999174891714, 0.204432940075298892414161999234649,
+    0.190350578064785409913256402421014, 0.169004726639267902826583426598550, 0.140653259715525918745189590510238,
+    0.104790010322250183839876322541518, 0.063092092629978553290700663189204, 0.022935322010529224963732008058970,
+])  # fmt: skip
+_GAUSS = np.array([
+    0.0, 0.129484966168869693270611432679082, 0.0, 0.279705391489276667901467771423780,
+    0.0, 0.381830050505118944950369775488975, 0.0, 0.417959183673469387755102040816327,
+    0.0, 0.381830050505118944950369775488975, 0.0, 0.279705391489276667901467771423780,
+    0.0, 0.129484966168869693270611432679082, 0.0,
+])  # fmt: skip
+_STACK = 64
+_DENSITY = 0.3989422804014327  # 1 / sqrt(2 pi)
+_REACH = 6.0  # deviations beyond which a normal variable is taken never to be: probability 2e-9
+
+
+@compiled
+def _normal(x: float) -> float:
+    return 0.5 * math.erfc(-x * 0.7071067811865476)
+
+
+@compiled
+def _between(low: float, high: float) -> float:
+    """Probability of a standard normal between two numbers, from the tail that does not cancel."""
+    if low > 0:
+        return _normal(-low) - _normal(-high)
+    return _normal(high) - _normal(low)
+
+
+@compiled
+def _start(m: float, s: float, t: float, panels: int, stack: Floats) -> int:
+    """Put panels of the angle psi with ``x = t sin(psi)`` on the stack, where x is within reach; how many there are."""
+    low, high = max(-t, m - _REACH * s), min(t, m + _REACH * s)
+    if not low < high:
+        return 0
+    start, end = math.asin(max(low / t, -1.0)), math.asin(min(high / t, 1.0))
+    for panel in range(panels):
+        stack[panel, 0] = start + (end - start) * panel / panels
+        stack[panel, 1] = start + (end - start) * (panel + 1) / panels
+    return panels
+
+
+@compiled
+def _finish(kronrod: float, gauss: float, error: float, top: int, stack: Floats) -> bool:
+    """Whether the panel above the stack is exact enough; it is halved on the stack where it is not."""
+    a, b = stack[top, 0], stack[top, 1]
+    if abs(kronrod - gauss) * 0.5 * (b - a) <= error or top + 2 > _STACK:
+        return True
+    middle = 0.5 * (a + b)
+    stack[top, 1] = middle
+    stack[top + 1, 0], stack[top + 1, 1] = middle, b
+    return False
+
+
+@compiled
+def _in_disc(m: Floats, s: Floats, t: float, stack: Floats, panels: int, error: float) -> float:
+    """``P(|(X_1, X_2)| <= t)`` of the last two components: the first by quadrature, the second in closed form."""
+    k = m.shape[0] - 2
+    top, total = _start(m[k], s[k], t, panels, stack), 0.0
+    while top > 0:
+        top -= 1
+        middle, half = 0.5 * (stack[top, 0] + stack[top, 1]), 0.5 * (stack[top, 1] - stack[top, 0])
+        kronrod, gauss = 0.0, 0.0
+        for i in range(15):
+            psi = middle + half * _NODES[i]
+            z, h = (t * math.sin(psi) - m[k]) / s[k], t * math.cos(psi)
+            inner = _between((-h - m[k + 1]) / s[k + 1], (h - m[k + 1]) / s[k + 1])
+            value = math.exp(-0.5 * z * z) * h * inner
+            kronrod += _KRONROD[i] * value
+            gauss += _GAUSS[i] * value
+        kronrod, gauss = kronrod * _DENSITY / s[k], gauss * _DENSITY / s[k]
+        if _finish(kronrod, gauss, error, top, stack):
+            total += kronrod * half
+        else:
+            top += 2
+    return total
+
+
+@compiled
+def _in_ball(m: Floats, s: Floats, t: float, stacks: Floats, panels: int, error: float) -> float:
+    """``P(|X| <= t)`` of three components: the same once more around `_in_disc`."""
+    stack = stacks[1]
+    top, total = _start(m[0], s[0], t, panels, stack), 0.0
+    while top > 0:
+        top -= 1
+        middle, half = 0.5 * (stack[top, 0] + stack[top, 1]), 0.5 * (stack[top, 1] - stack[top, 0])
+        kronrod, gauss = 0.0, 0.0
+        for i in range(15):
+            psi = middle + half * _NODES[i]
+            z, h = (t * math.sin(psi) - m[0]) / s[0], t * math.cos(psi)
+            if h > 0:
+                value = math.exp(-0.5 * z * z) * h * _in_disc(m, s, h, stacks[0], panels, error)
+                kronrod += _KRONROD[i] * value
+                gauss += _GAUSS[i] * value
+        kronrod, gauss = kronrod * _DENSITY / s[0], gauss * _DENSITY / s[0]
+        if _finish(kronrod, gauss, error, top, stack):
+            total += kronrod * half
+        else:
+            top += 2
+    return total
+
+
+@compiled
+def add_within(
+    means: Floats, deviations: Floats, t: float, panels: int, error: float, share: float, inside: Floats
+) -> None:
+    """Add ``share P(|X| <= t)`` of each row of (n, d) means and ascending standard deviations to ``inside``."""
+    d = means.shape[1]
+    stacks = np.empty((2, _STACK, 2))
+    for row in range(means.shape[0]):
+        m, s = means[row], deviations[row]
+        length, along = 0.0, 0.0
+        for a in range(d):
+            length += m[a] * m[a]
+            along += m[a] * m[a] * s[a] * s[a]
+        length = math.sqrt(length)
+        # Certain cases by bounds of less than 1e-8: along the direction of the mean, and by the largest deviation.
+        if length > t and (length - t) > _REACH * math.sqrt(along) / length:
+            continue
+        if t > length and (t - length) > (_REACH + 0.5) * s[d - 1]:
+            inside[row] += share
+        elif d == 2:
+            inside[row] += share * _in_disc(m, s, t, stacks[0], panels, error)
+        else:
+            inside[row] += share * _in_ball(m, s, t, stacks, panels, error)

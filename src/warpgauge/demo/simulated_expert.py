@@ -48,8 +48,8 @@ def answer_queries(
         match = truth.map(point[None])[0]
         answer = someone.answer(point, match, rng) if np.isfinite(match).all() else None
         # Nobody can mark a place that is not on the picture.
-        if answer is None or answer.placement is None or not session.project.moving_grid.contains(answer.placement):
-            session.skip(query, "outside_image" if answer is None or answer.reason is None else answer.reason)
+        if answer is None or not session.project.moving_grid.contains(answer.placement):
+            session.skip(query, "outside_image")
             skipped += 1
         else:
             session.place(query, answer.placement, covariance=answer.covariance)

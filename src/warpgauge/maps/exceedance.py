@@ -1,8 +1,6 @@
-"""Probability that the error of a transform exceeds a tolerance; the quadrature is in `exceedance_loops`."""
+"""Probability that the error of a transform exceeds a tolerance."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,16 +12,20 @@ from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, SingularModelError
 
-Rule = tuple[int, float, float]
-# Panels to start with, and the error of the 7-node rule in a panel; the 15-node result, which is used, is better by
-# far. A plane of a 3D integral may be less exact, since the errors of many planes are averaged.
-EXACT: Rule = 3, 1e-8, 1e-6  # to 1e-6: each panel spans at most four deviations
+# Panels to start with, and the error of the 7-node rule in a panel; the 15-node result, which is used, is better by far.
+# Each panel spans at most four deviations. A plane of a 3D integral may be less exact, as the errors of many planes are
+# averaged.
+_PANELS = 3
+_ERROR = {2: 1e-8, 3: 1e-6}
 # For what is averaged over several factors: to 2e-5, but for a boundary that is flat to the density (deviations below a
 # thousandth of the tolerance), where two panels can agree by chance; 7e-4 was the largest of 22,000 such and others.
-QUICK: Rule = 2, 1e-5, 1e-4
+_PANELS_OF_AVERAGED = 2
+_ERROR_OF_AVERAGED = {2: 1e-5, 3: 1e-4}
 _COST = 20_000  # of a row, in the units of over_rows: enough that threads pay for few rows
 # Nodes over the mixing factor, with which the error stays below 3e-4 (measured): heavier tails spread the factor wider.
-_NODES, _NODES_OF_HEAVY, _HEAVY = 10, 24, 4.0
+_FACTORS = 10
+_FACTORS_OF_HEAVY = 24
+_HEAVY = 4.0
 _LEAST_SHARE = 1e-5  # of a node that is worth its time
 
 
@@ -32,11 +34,9 @@ def exceedance_probability(
 ) -> Floats:
     """Posterior probability that ``|phi(x) - mapped(x)| > tolerance`` at each point, shape (n,).
 
-    With Gaussian tails the true match is ``N(mu_|A, k_|A)``, so the squared error is a generalised noncentral
-    chi-square variable. With isotropic noise it is a scaled noncentral chi-square one, and its distribution function is
-    used. Otherwise the probability is integrated in the eigenbasis of ``k_|A`` by adaptive quadrature, to an absolute
-    error below 1e-6. With Student-t tails that is averaged over the factor on the covariance, to an absolute error
-    below 1e-3.
+    With Gaussian tails the true match is ``N(mu_|A, k_|A)``; the probability is integrated in the eigenbasis of
+    ``k_|A``, to an absolute error below 1e-6. With Student-t tails that is averaged over the factor on the covariance,
+    to an absolute error below 1e-3.
 
     Parameters
     ----------
@@ -52,74 +52,52 @@ def exceedance_probability(
         raise InvalidInputError(f"exceedance_probability needs a mapped point for each of {len(at)} points.")
     if not (np.isfinite(tolerance) and tolerance > 0):
         raise InvalidInputError(f"The tolerance must be a positive length in world units, got {tolerance!r}.")
-    result = np.full(len(at), np.nan)
+    probabilities = np.full(len(at), np.nan)
     defined = np.isfinite(mapped).all(axis=1)
-    if not defined.any():
-        return result
-    inside = at[defined]
-    factors, weights = factor_quadrature(posterior.prior.tails)
-    if posterior.isotropic:
-        from scipy import stats  # takes longer to load than all of the core
-
-        mean, deviations = posterior.mean_and_deviation(inside)
-        variances, squares = np.square(deviations), np.square(mapped[defined] - mean).sum(axis=1)
-        by_factor: Iterator[Floats] = (
-            stats.ncx2.sf(tolerance**2 / scaled, posterior.d, squares / scaled)
-            for scaled in (factor * variances for factor in factors)
-        )
-    else:
-        mean, covariances = posterior.mean_and_covariance(inside)
-        by_factor = gaussian_exceedances(mapped[defined] - mean, covariances, tolerance, factors)
-    result[defined] = sum(weight * given for weight, given in zip(weights, by_factor, strict=True))
-    return result
+    if defined.any():
+        mean, covariances = posterior.mean_and_covariance(at[defined])
+        errors = mapped[defined] - mean
+        probabilities[defined] = exceedance(errors, covariances, tolerance, posterior.prior.tails)
+    return probabilities
 
 
-def factor_quadrature(tails: float) -> tuple[Floats, Floats]:
+def exceedance(means: Floats, covariances: Floats, tolerance: float, tails: float = np.inf) -> Floats:
+    """``P(|X| > tolerance)`` for normal or Student-t X with (n, d) means and (n, d, d) covariances, shape (n,)."""
+    from warpgauge.core import loops  # loads the compiler
+
+    variances, axes = np.linalg.eigh(covariances)
+    if not (variances[:, 0] > 0).all():
+        raise SingularModelError(lost_to_rounding(int(np.argmin(variances[:, 0]))))
+    rotated = np.ascontiguousarray(np.einsum("nab,na->nb", axes, means))
+    factors, shares = _mixture(tails)
+    # More digits than the average over the factors has would be lost in it.
+    panels = _PANELS if len(factors) == 1 else _PANELS_OF_AVERAGED
+    error = (_ERROR if len(factors) == 1 else _ERROR_OF_AVERAGED)[means.shape[1]]
+    inside = np.zeros(len(means))
+    for factor, share in zip(factors, shares, strict=True):
+        deviations = np.sqrt(factor * variances)
+
+        def work(start: int, stop: int, deviations: Floats = deviations, share: float = share) -> None:
+            rows = slice(start, stop)
+            loops.add_within(rotated[rows], deviations[rows], tolerance, panels, error, share, inside[rows])
+
+        over_rows(work, len(means), _COST)
+    return np.clip(1 - inside, 0.0, 1.0)
+
+
+def _mixture(tails: float) -> tuple[Floats, Floats]:
     """Nodes and weights over ``w = (nu - 2) / chi^2_nu``, the factor that makes a Gaussian deviation a Student-t one.
 
     Gauss-Hermite nodes, taken as normal scores of the chi-square variable: probabilities are smooth functions of the
-    logarithm of the factor, which is nearly a linear one of the score. Nodes that barely
-    count are left out. One node, 1, for a Gaussian.
+    logarithm of the factor, which is nearly a linear one of the score. One node, 1, for a Gaussian.
     """
     if np.isinf(tails):
         return np.ones(1), np.ones(1)
-    scores, weights = np.polynomial.hermite_e.hermegauss(_NODES if tails >= _HEAVY else _NODES_OF_HEAVY)
+    scores, weights = np.polynomial.hermite_e.hermegauss(_FACTORS if tails >= _HEAVY else _FACTORS_OF_HEAVY)
     # From the nearer end, as a probability close to 1 has no digits left.
-    halves = np.where(
-        scores < 0,
-        special.gammaincinv(tails / 2, special.ndtr(scores)),
-        special.gammainccinv(tails / 2, special.ndtr(-scores)),
-    )
-    factors, shares = (tails - 2) / (2 * halves), weights / weights.sum()
-    kept = shares > _LEAST_SHARE
-    return np.asarray(factors[kept]), np.asarray(shares[kept] / shares[kept].sum())
-
-
-def gaussian_exceedance(means: Floats, covariances: Floats, tolerance: float) -> Floats:
-    """``P(|X| > tolerance)`` for X with (n, d) means and (n, d, d) covariances, by quadrature in the eigenbasis."""
-    return next(gaussian_exceedances(means, covariances, tolerance, np.ones(1)))
-
-
-def gaussian_exceedances(means: Floats, covariances: Floats, tolerance: float, factors: Floats) -> Iterator[Floats]:
-    """Return the same for each factor on all covariances, one after the other."""
-    values, vectors = np.linalg.eigh(covariances)
-    if not (values[:, 0] > 0).all():
-        raise SingularModelError(lost_to_rounding(int(np.argmin(values[:, 0]))))
-    rotated = np.ascontiguousarray(np.einsum("nab,na->nb", vectors, means))
-    # More digits than the average over the factors has would be lost in it.
-    rule = EXACT if len(factors) == 1 else QUICK
-    for factor in factors:
-        yield _in_eigenbasis(rotated, np.sqrt(factor * values), float(tolerance), rule)
-
-
-def _in_eigenbasis(means: Floats, deviations: Floats, tolerance: float, rule: Rule) -> Floats:
-    """``P(|X| > tolerance)`` for X with independent components, their standard deviations ascending."""
-    from warpgauge.maps.exceedance_loops import exceedance_rows  # loads the compiler
-
-    result = np.empty(len(means))
-
-    def work(start: int, stop: int) -> None:
-        exceedance_rows(means, deviations, tolerance, start, stop, result, *rule)
-
-    over_rows(work, len(means), _COST)
-    return result
+    low = special.gammaincinv(tails / 2, special.ndtr(scores))
+    high = special.gammainccinv(tails / 2, special.ndtr(-scores))
+    factors = (tails - 2) / (2 * np.where(scores < 0, low, high))
+    shares = weights / weights.sum()
+    worth = shares > _LEAST_SHARE
+    return factors[worth], shares[worth] / shares[worth].sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,15 +10,77 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations, confidence_radius
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, Ints, as_points
 from warpgauge.core.rater_fusion import fuse_raters
 from warpgauge.errors import InvalidInputError
-from warpgauge.simulate.answers import Annotator, Answer, positive, true_matches
 from warpgauge.simulate.velocity import checked_rng
 
 # Of the logarithm of the eigenvalues of Sigma, in px^2: the paper's user of the CIMA set.
 CIMA_LOG_MEAN = 2.8927
 CIMA_LOG_SD = 0.8295
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Where an annotator put the match of one location, (d,), and the stated covariance, (d, d)."""
+
+    placement: Floats
+    covariance: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedAnswers:
+    """Answers to many locations.
+
+    Attributes
+    ----------
+    annotations : Annotations
+        The placements, without the skipped locations.
+    rows : (L,) array
+        Which location each annotation belongs to.
+    skipped : dict
+        Reason of each skipped location, by row.
+    """
+
+    annotations: Annotations
+    rows: Ints
+    skipped: dict[int, str]
+
+
+class Annotator(ABC):
+    """Answers queried locations; a subclass gives `answer`."""
+
+    @abstractmethod
+    def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
+        """Answer one location: a fixed world point (d,), whose true match ``phi(point)`` is ``truth``."""
+
+    def answers(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> SimulatedAnswers:
+        """Answer (n, d) locations of the fixed world.
+
+        ``true_map`` is a transform or a callable. Where it is not defined (NaN) the location is skipped as
+        ``"outside_image"``. Each row has its own stream of random numbers, ``(seed, row)``: the answers to the first
+        locations do not change when more are asked.
+        """
+        points, truth = _true_matches(fixed_points, true_map)
+        d = points.shape[1]
+        defined = np.isfinite(truth).all(axis=1)
+        rows = np.flatnonzero(defined).astype(np.int64)
+        answers = [self.answer(points[row], truth[row], checked_rng(seed, int(row))) for row in rows]
+        placements = np.array([answer.placement for answer in answers]).reshape(-1, d)
+        covariances = np.array([answer.covariance for answer in answers]).reshape(-1, d, d)
+        skipped = dict.fromkeys(np.flatnonzero(~defined).tolist(), "outside_image")
+        return SimulatedAnswers(Annotations(points[rows], placements, covariances), rows, skipped)
+
+    def annotate(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Annotations:
+        """Return the annotations of `answers` alone; skipped locations are left out.
+
+        Examples
+        --------
+        >>> from warpgauge.simulate import IsotropicAnnotator
+        >>> IsotropicAnnotator(radius=2.0, noisy=False).annotate([[1.0, 2.0]], lambda p: p + 5, seed=0).moving_points
+        array([[6., 7.]])
+        """
+        return self.answers(fixed_points, true_map, seed).annotations
 
 
 @dataclass(frozen=True)
@@ -31,7 +94,6 @@ class IsotropicAnnotator(Annotator):
     radius : float
         Of the disc or ball that holds the true match with probability ``1 - alpha``, world units.
     alpha : float
-        Significance level.
     noisy : bool
         Whether placements scatter about the truth by ``N(0, Sigma)``; else they are exact.
     """
@@ -41,7 +103,7 @@ class IsotropicAnnotator(Annotator):
     noisy: bool = True
 
     def __post_init__(self) -> None:
-        positive(self.radius, "radius")
+        _positive(self.radius, "radius")
         confidence_radius(2, self.alpha)  # refuses a bad alpha here rather than at the first answer
 
     def answer(self, point: Floats, truth: Floats, rng: np.random.Generator) -> Answer:
@@ -63,7 +125,7 @@ class EllipseAnnotator(Annotator):
     Parameters
     ----------
     log_mean, log_sd : float
-        Mean and standard deviation of the logarithm of the eigenvalues, for eigenvalues in squared pixels.
+        Of the logarithm of the eigenvalues, for eigenvalues in squared pixels.
     scale : float
         Factor on the **semi-axes**, so that the eigenvalues grow by its square; the paper's fivefold is 5.
     pixel_size : float
@@ -79,8 +141,8 @@ class EllipseAnnotator(Annotator):
     noisy: bool = True
 
     def __post_init__(self) -> None:
-        positive(self.scale, "scale")
-        positive(self.pixel_size, "pixel_size")
+        _positive(self.scale, "scale")
+        _positive(self.pixel_size, "pixel_size")
         if not (np.isfinite(self.log_mean) and np.isfinite(self.log_sd) and self.log_sd >= 0):
             raise InvalidInputError(
                 f"log_mean must be finite and log_sd 0 or more, got {self.log_mean!r} and {self.log_sd!r}."
@@ -90,8 +152,9 @@ class EllipseAnnotator(Annotator):
         """Answer one location, see `Annotator.answer`."""
         d = len(truth)
         lengths = self.scale * self.pixel_size * np.exp((self.log_mean + self.log_sd * rng.standard_normal(d)) / 2)
-        axes = random_axes(d, rng)
-        root = axes * lengths
+        q, r = np.linalg.qr(rng.standard_normal((d, d)))
+        # The factorisation fixes the signs in its own way; those of r's diagonal make the axes uniform (Haar).
+        root = q * np.sign(np.diag(r)) * lengths
         noise = root @ rng.standard_normal(d)
         return Answer(truth + noise if self.noisy else truth.copy(), root @ root.T)
 
@@ -100,12 +163,9 @@ class EllipseAnnotator(Annotator):
 class ExpertAnnotator(Annotator):
     """Errs by a length with the given mean and standard deviation, in a uniformly random direction.
 
-    The length is gamma distributed, with shape ``(mean / sd)^2`` and scale ``sd^2 / mean``; a gamma distribution is
-    positive and has any ratio of the two, also the standard deviations above the mean that observers show. Where
-    ``error_sd`` is 0 the length is constant.
-
-    The stated covariance is isotropic with the second moment of that error, ``(mean^2 + sd^2) / d`` in each
-    direction.
+    The length is gamma distributed, which is positive and allows standard deviations above the mean, as observers show;
+    where ``error_sd`` is 0 it is constant. The stated covariance is isotropic with the second moment of that error,
+    ``(mean^2 + sd^2) / d`` in each direction.
 
     Parameters
     ----------
@@ -117,7 +177,7 @@ class ExpertAnnotator(Annotator):
     error_sd: float
 
     def __post_init__(self) -> None:
-        positive(self.error_mean, "error_mean")
+        _positive(self.error_mean, "error_mean")
         if not (np.isfinite(self.error_sd) and self.error_sd >= 0):
             raise InvalidInputError(f"error_sd must be 0 or more, got {self.error_sd!r}.")
 
@@ -127,21 +187,9 @@ class ExpertAnnotator(Annotator):
         length = self.error_mean
         if self.error_sd > 0:
             length = rng.gamma((self.error_mean / self.error_sd) ** 2, self.error_sd**2 / self.error_mean)
+        direction = rng.standard_normal(d)
         covariance = (self.error_mean**2 + self.error_sd**2) / d * np.eye(d)
-        return Answer(truth + length * random_direction(d, rng), covariance)
-
-
-def random_direction(d: int, rng: np.random.Generator) -> Floats:
-    """Return a unit vector, uniform over the circle or sphere."""
-    vector = rng.standard_normal(d)
-    return np.asarray(vector / np.linalg.norm(vector))
-
-
-def random_axes(d: int, rng: np.random.Generator) -> Floats:
-    """Return orthonormal columns, uniform over all orientations."""
-    q, r = np.linalg.qr(rng.standard_normal((d, d)))
-    # The factorisation fixes the signs in its own way; those of r's diagonal make q uniform (Haar).
-    return np.asarray(q * np.sign(np.diag(r)))
+        return Answer(truth + length * direction / np.linalg.norm(direction), covariance)
 
 
 @dataclass(frozen=True)
@@ -170,27 +218,52 @@ class ExpertPanel:
             raise InvalidInputError("An ExpertPanel needs two or more annotators.")
 
     @classmethod
-    def alike(cls, count: int, error_mean: float, error_sd: float, **fusion: Any) -> ExpertPanel:
+    def alike(
+        cls,
+        count: int,
+        error_mean: float,
+        error_sd: float,
+        *,
+        method: Literal["pooled", "sample"] = "pooled",
+        floor: float | None = None,
+    ) -> ExpertPanel:
         """``count`` experts with the same mean and standard deviation of error, see `ExpertAnnotator`."""
-        return cls((ExpertAnnotator(error_mean, error_sd),) * count, **fusion)
+        return cls((ExpertAnnotator(error_mean, error_sd),) * count, method, floor)
 
     def placements(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Floats:
-        """Return each expert's placements, (experts, n, d), NaN where skipped or where the truth is not defined."""
-        points, truth = true_matches(fixed_points, true_map)
-        out = np.full((len(self.experts), *points.shape), np.nan)
+        """Return each expert's placements, (experts, n, d), NaN where the truth is not defined."""
+        points, truth = _true_matches(fixed_points, true_map)
+        placements = np.full((len(self.experts), *points.shape), np.nan)
         for row in np.flatnonzero(np.isfinite(truth).all(axis=1)):
             for k, expert in enumerate(self.experts):
-                given = expert.answer(points[row], truth[row], checked_rng(seed, int(row), k))
-                if given.placement is not None:
-                    out[k, row] = given.placement
-        return out
+                placements[k, row] = expert.answer(points[row], truth[row], checked_rng(seed, int(row), k)).placement
+        return placements
 
     def annotate(self, fixed_points: ArrayLike, true_map: Any, seed: int) -> Annotations:
-        """Return one fused annotation for each of (n, d) locations; those that no rater placed are left out."""
+        """Return one fused annotation for each of (n, d) locations; those without a true match are left out."""
         points = np.asarray(fixed_points, dtype=np.float64)
-        placed = self.placements(points, true_map, seed)
-        kept = np.isfinite(placed[:, :, 0]).any(axis=0)
-        if not kept.any():
+        placements = self.placements(points, true_map, seed)
+        defined = np.isfinite(placements[0, :, 0])
+        if not defined.any():
             return Annotations.empty(points.shape[1])
-        fused = fuse_raters(placed[:, kept], method=self.method, floor=self.floor)
-        return Annotations(points[kept], fused.points, fused.covariances)
+        fused = fuse_raters(placements[:, defined], method=self.method, floor=self.floor)
+        return Annotations(points[defined], fused.points, fused.covariances)
+
+
+def _true_matches(fixed_points: ArrayLike, true_map: Any) -> tuple[Floats, Floats]:
+    """Return checked fixed points and their true matches, NaN where the map is not defined."""
+    points = as_points(fixed_points, "fixed_points")
+    mapping = getattr(true_map, "map", true_map)
+    if not callable(mapping):
+        raise InvalidInputError(
+            f"true_map must have a map method or be callable, got {type(true_map).__name__}; a transform is one."
+        )
+    truth = np.asarray(mapping(points.copy()), dtype=np.float64)
+    if truth.shape != points.shape:
+        raise InvalidInputError(f"true_map gave shape {truth.shape} for points of shape {points.shape}.")
+    return points, truth
+
+
+def _positive(value: float, name: str) -> None:
+    if not (np.isfinite(value) and value > 0):
+        raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")

@@ -50,18 +50,17 @@ def deformation_of(velocity: VelocityField, allow_folding: bool = False) -> Disp
     transformation from then on. Where pixels fold that is an error, which states their share, unless it is allowed.
     """
     grid = velocity.grid
-    along = velocity.index_velocity().T.reshape(grid.d, *grid.shape)
-    pad = _excursions(along)
-    around = [(0, 0), *((int(p), int(p)) for p in pad)]
-    inner = (slice(None), *(slice(int(p), int(p) + n) for p, n in zip(pad, grid.shape, strict=True)))
-    displaced = np.ascontiguousarray(flow(np.pad(along, around, mode="edge"), squarings_needed(along))[inner])
-    folded = folding_fraction(displaced)
+    world_to_index = np.linalg.inv(grid.direction).T / grid.spacing
+    index_velocity = (velocity.at(grid.points()) @ world_to_index).T.reshape(grid.d, *grid.shape)
+    displacements = _flow(index_velocity, _excursions(index_velocity))
+    # Central differences, one-sided at the border; the gradients are along [z, ]y, x, the components x first.
+    gradients = np.stack([np.stack(np.gradient(part)[::-1], axis=-1) for part in displacements], axis=-2)
+    folded = float(np.mean(np.linalg.det(gradients + np.eye(grid.d)) <= 0))
     if folded > 0 and not allow_folding:
         raise InvalidInputError(
             f"The deformation folds at {100 * folded:.3g} % of the pixels; take a smaller amplitude or a larger "
             "control spacing, or allow_folding=True."
         )
-    world = (displaced.reshape(grid.d, -1).T * grid.spacing) @ grid.direction.T
     description = Description(
         kind="simulated deformation",
         units=grid.units,
@@ -72,16 +71,9 @@ def deformation_of(velocity: VelocityField, allow_folding: bool = False) -> Disp
             f"{100 * folded:.3g} % of the pixels are folded.",
         ),
     )
+    world = (displacements.reshape(grid.d, -1).T * grid.spacing) @ grid.direction.T
     vectors = np.ascontiguousarray(world.T).reshape(grid.d, *grid.shape)
     return DisplacementField(vectors, grid, description=description)
-
-
-def squarings_needed(velocity: Floats) -> int:
-    """Return how often to square so that the first step is short in pixels and changes little from pixel to pixel."""
-    speed = math.sqrt(float(np.square(velocity).sum(axis=0).max()))
-    change = max(float(np.abs(np.diff(velocity, axis=axis)).max()) for axis in range(1, velocity.ndim))
-    steps = max(speed / _FIRST_STEP, change / _FIRST_CHANGE, 1.0)
-    return max(5, math.ceil(math.log2(steps)))
 
 
 def _excursions(velocity: Floats) -> Ints:
@@ -90,11 +82,8 @@ def _excursions(velocity: Floats) -> Ints:
     Beyond a face the velocity is that of the nearest point of the face, so nothing gets farther out in unit time than
     the largest velocity across that face.
     """
-    d, shape = velocity.shape[0], np.array(velocity.shape[1:])
-    farthest = np.empty(d)
-    for axis in range(d):
-        across = velocity[d - 1 - axis]
-        farthest[axis] = np.abs(np.take(across, [0, -1], axis=axis)).max()
+    d, *shape = velocity.shape
+    farthest = np.array([np.abs(np.take(velocity[d - 1 - axis], [0, -1], axis=axis)).max() for axis in range(d)])
     if (farthest > shape).any():
         raise InvalidInputError(
             f"The velocity carries points of the border up to {farthest.max():.4g} pixels out of an image of "
@@ -103,36 +92,27 @@ def _excursions(velocity: Floats) -> Ints:
     return np.ceil(farthest).astype(np.int64) + _SPARE
 
 
-def flow(velocity: Floats, squarings: int) -> Floats:
+def _flow(velocity: Floats, pad: Ints) -> Floats:
     """Displacements of the flow of a velocity after unit time, both (d, [z, ]y, x) in index units, x first.
 
-    A midpoint step of length ``2^-squarings`` is composed with itself ``squarings`` times.
+    A midpoint step of length ``2^-n`` is composed with itself n times. The first step is short in pixels and changes
+    little from pixel to pixel.
     """
     from scipy.ndimage import map_coordinates
 
+    speed = math.sqrt(float(np.square(velocity).sum(axis=0).max()))
+    change = max(float(np.abs(np.diff(velocity, axis=axis)).max()) for axis in range(1, velocity.ndim))
+    squarings = max(5, math.ceil(math.log2(max(speed / _FIRST_STEP, change / _FIRST_CHANGE, 1.0))))
+    image = tuple(slice(int(nodes), int(nodes) + n) for nodes, n in zip(pad, velocity.shape[1:], strict=True))
+    velocity = np.pad(velocity, [(0, 0), *((int(nodes), int(nodes)) for nodes in pad)], mode="edge")
     places = np.indices(velocity.shape[1:], dtype=np.float64)
 
-    def moved(field: Floats, by: Floats) -> Floats:
-        at = places + by[::-1]
+    def moved(field: Floats, displacements: Floats) -> Floats:
+        at = places + displacements[::-1]
         return np.stack([map_coordinates(part, at, order=1, mode="nearest") for part in field])
 
-    h = 2.0**-squarings
-    displaced = h * moved(velocity, h / 2 * velocity)
+    step = 2.0**-squarings
+    displacements = step * moved(velocity, step / 2 * velocity)
     for _ in range(squarings):
-        displaced = displaced + moved(displaced, displaced)
-    return displaced
-
-
-def folding_fraction(displaced: Floats) -> float:
-    """Share of the pixels at which displacements (d, [z, ]y, x) in index units turn the image over.
-
-    By central differences, one-sided at the border.
-    """
-    d = len(displaced)
-    jacobian = np.empty((*displaced.shape[1:], d, d))
-    for row, part in enumerate(displaced):
-        slopes = np.gradient(part)
-        for column in range(d):
-            jacobian[..., row, column] = slopes[d - 1 - column]
-    jacobian += np.eye(d)
-    return float(np.mean(np.linalg.det(jacobian) <= 0))
+        displacements = displacements + moved(displacements, displacements)
+    return np.ascontiguousarray(displacements[:, *image])

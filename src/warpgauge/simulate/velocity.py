@@ -13,16 +13,14 @@ from warpgauge.core.arrays import Floats, readonly
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 
-_BLOCK = 2**18
-
 
 @dataclass(frozen=True, eq=False)
 class VelocityField:
     """``v(x) = w(x) * sum_j b_j(x) c_j``: vectors ``c_j`` at control points, multilinear between them, times a weight.
 
     The field is stationary and acts for one unit of time, so a velocity is in world units too. Beyond the outer pixel
-    centres of ``grid`` it goes on with the value of the nearest border point (each index is limited to the grid), so
-    that the flow of a point near the border is well defined.
+    centres of ``grid`` it goes on with the value of the nearest border point, so that the flow of a point near the
+    border is well defined.
 
     Parameters
     ----------
@@ -30,7 +28,7 @@ class VelocityField:
         The fixed image's grid.
     control_grid : Grid
         Where the control points stand; covers ``grid``.
-    control_vectors : (d, y, x) or (d, z, y, x) array
+    control_vectors : (d, [z, ]y, x) array
         World components x, y[, z] first.
     weight : array of ``grid.shape``, optional
         Factor in [0, 1] at the pixel centres, multilinear between them; 1 everywhere by default.
@@ -42,36 +40,33 @@ class VelocityField:
     weight: Floats | None = None
 
     def __post_init__(self) -> None:
+        grid, control = self.grid, self.control_grid
         vectors = np.array(self.control_vectors, dtype=np.float64)
-        if min(self.grid.size) < 2:
+        if min(grid.size) < 2:
             raise InvalidInputError(
-                f"A deformation needs a grid of at least 2 elements along each axis, got {self.grid.size}."
+                f"A deformation needs a grid of at least 2 elements along each axis, got {grid.size}."
             )
-        if self.control_grid.d != self.grid.d or vectors.shape != (self.grid.d, *self.control_grid.shape):
+        if control.d != grid.d or vectors.shape != (grid.d, *control.shape):
             raise InvalidInputError(
-                f"control_vectors must have shape {(self.grid.d, *self.control_grid.shape)} (components first), "
-                f"got {vectors.shape}."
+                f"control_vectors must have shape {(grid.d, *control.shape)} (components first), got {vectors.shape}."
             )
         if not np.isfinite(vectors).all():
             raise InvalidInputError("control_vectors must be finite, but some are NaN or infinite.")
-        self._check_cover()
-        object.__setattr__(self, "control_vectors", readonly(vectors))
-        if self.weight is not None:
-            weight = np.array(self.weight, dtype=np.float64)
-            if weight.shape != self.grid.shape or not ((weight >= 0) & (weight <= 1)).all():
-                raise InvalidInputError(
-                    f"The weight of a velocity must have the grid's shape {self.grid.shape} and values in [0, 1], "
-                    f"got shape {weight.shape}."
-                )
-            object.__setattr__(self, "weight", readonly(weight))
-
-    def _check_cover(self) -> None:
-        sides = np.stack(np.meshgrid(*([0, n - 1] for n in self.grid.size), indexing="ij"), axis=-1)
-        corners = self.control_grid.world_to_index(self.grid.index_to_world(sides.reshape(-1, self.grid.d)))
-        if (corners < -1e-6).any() or (corners > np.asarray(self.control_grid.size) - 1 + 1e-6).any():
+        ends = np.stack(np.meshgrid(*([0, n - 1] for n in grid.size), indexing="ij"), axis=-1).reshape(-1, grid.d)
+        corners = control.world_to_index(grid.index_to_world(ends))
+        if (corners < -1e-6).any() or (corners > np.asarray(control.size) - 1 + 1e-6).any():
             raise InvalidInputError(
                 "The control grid does not cover the image's grid; take more control points or move its origin."
             )
+        object.__setattr__(self, "control_vectors", readonly(vectors))
+        if self.weight is not None:
+            weight = np.array(self.weight, dtype=np.float64)
+            if weight.shape != grid.shape or not ((weight >= 0) & (weight <= 1)).all():
+                raise InvalidInputError(
+                    f"The weight of a velocity must have the grid's shape {grid.shape} and values in [0, 1], "
+                    f"got shape {weight.shape}."
+                )
+            object.__setattr__(self, "weight", readonly(weight))
 
     def at(self, points_world: ArrayLike) -> Floats:
         """Velocity at (n, d) world points, world components."""
@@ -81,17 +76,9 @@ class VelocityField:
         values = [map_coordinates(part, coordinates, order=1, mode="nearest") for part in self.control_vectors]
         velocity = np.stack(values, axis=-1)
         if self.weight is not None:
-            here = np.ascontiguousarray(array_order(index).T)
-            velocity *= map_coordinates(self.weight, here, order=1, mode="nearest")[:, None]
+            coordinates = np.ascontiguousarray(array_order(index).T)
+            velocity *= map_coordinates(self.weight, coordinates, order=1, mode="nearest")[:, None]
         return velocity
-
-    def index_velocity(self) -> Floats:
-        """Velocity at all pixel centres in index units, an (n, d) array in array order with columns x, y[, z]."""
-        dense = np.empty((self.grid.count, self.grid.d))
-        to_index = np.linalg.inv(self.grid.direction).T / self.grid.spacing
-        for rows, points in self.grid.blocks(_BLOCK):
-            dense[rows] = self.at(points) @ to_index
-        return dense
 
 
 def random_velocity(
@@ -105,30 +92,24 @@ def random_velocity(
 ) -> VelocityField:
     """Draw a velocity field from a random control grid.
 
-    Every component of every control point's velocity is drawn independently from a normal distribution with mean 0
-    and standard deviation ``amplitude``. Linear interpolation averages neighbours, so between control points the
-    variance is smaller: at the centre of a cell by ``2^-d``, on average over a cell by ``(2/3)^d``.
+    Linear interpolation averages neighbours, so between control points the variance is smaller: at the centre of a cell
+    by ``2^-d``, on average over a cell by ``(2/3)^d``.
 
     Parameters
     ----------
     grid : Grid
         The fixed image's grid.
     amplitude : float
-        Standard deviation of each component of the control velocities, in world units per unit time; the flow lasts
-        one unit.
+        Standard deviation of each component of the control velocities, independent and normal, in world units per unit
+        time; the flow lasts one unit.
     spacing : float or sequence of float
         Distance between control points in world units, along the image's axes x, y[, z] if several.
     seed : int
-        The same seed gives the same field.
     mask : array of ``grid.shape``, optional
         Where the image may move, nonzero. The velocity is full in the mask and falls linearly to zero over the
         distance ``taper`` beyond it: Euclidean, in world units, between pixel centres.
     taper : float, optional
         Width of the fall, in world units; the (smallest) control spacing by default.
-
-    Returns
-    -------
-    VelocityField
     """
     d = grid.d
     steps = np.asarray(spacing, dtype=np.float64)
@@ -172,7 +153,7 @@ def _taper(grid: Grid, mask: ArrayLike, width: float) -> Floats:
         raise InvalidInputError("The mask is empty, so nothing would move; give one with nonzero elements.")
     if not (np.isfinite(width) and width > 0):
         raise InvalidInputError(f"taper must be a positive width in world units, got {width!r}.")
-    spacing = array_order(grid.spacing)
     if inside.all():
         return np.ones(grid.shape)
-    return np.asarray(np.clip(1 - distance_transform_edt(~inside, sampling=spacing) / width, 0, 1))
+    distances = distance_transform_edt(~inside, sampling=array_order(grid.spacing))
+    return np.asarray(np.clip(1 - distances / width, 0, 1))

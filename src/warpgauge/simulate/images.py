@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import map_coordinates, spline_filter
 
-from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
 from warpgauge.io.transforms.base import Transform
@@ -34,7 +33,6 @@ def warp_image(
     Parameters
     ----------
     array : array of ``grid.shape``, or of that and one more axis of channels
-        The image, on ``grid``.
     grid : Grid
         Of ``array``; need not be that of the deformation.
     deformation : Transform
@@ -46,58 +44,40 @@ def warp_image(
         the nearest integer); a cubic may overshoot, so that an integer image comes back as float64.
     fill : float
         Value of elements whose origin lies beyond the outer pixel centres of ``grid`` or of the deformation's grid.
-
-    Returns
-    -------
-    array of ``moving_grid.shape`` (and channels)
     """
     image = np.asarray(array)
     target = grid if moving_grid is None else moving_grid
     _check(image, grid, target, deformation, order)
     kind = np.dtype(np.float64) if order == 3 and image.dtype.kind != "f" else image.dtype
-    if not _storable(fill, kind):
-        raise InvalidInputError(f"The fill value {fill!r} cannot be stored in an image of type {kind}; choose another.")
-    channels = image.reshape(*grid.shape, -1)
-    out = np.full((target.count, channels.shape[-1]), fill, dtype=kind)
+    if kind.kind != "f":
+        low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        if not (np.isfinite(fill) and fill == int(fill) and low <= fill <= high):
+            raise InvalidInputError(
+                f"The fill value {fill!r} cannot be stored in an image of type {kind}; choose another."
+            )
+    channels = np.moveaxis(image.reshape(*grid.shape, -1), -1, 0)
+    sources = [
+        spline_filter(channel, order=3, output=np.float64, mode="mirror") if order == 3 else np.ascontiguousarray(channel)
+        for channel in channels
+    ]
+    warped = np.full((target.count, len(channels)), fill, dtype=kind)
     inverse = deformation.inverse()
-    sources = [_source(channels[..., c], order) for c in range(channels.shape[-1])]
+    last = np.asarray(grid.size) - 1
     for rows, points in target.blocks(_BLOCK):
-        coordinates, inside = _origins(points, grid, inverse)
-        for c, source in enumerate(sources):
-            out[rows, c][inside] = _sampled(source, coordinates, order, kind)
-    return out.reshape(*target.shape, *image.shape[grid.d :])
+        index = grid.world_to_index(inverse.map(points))
+        inside = ((index >= -BORDER) & (index <= last + BORDER)).all(axis=1)  # NaN is not
+        # What lies within the rounding of the border is put on it.
+        coordinates = np.ascontiguousarray(array_order(np.clip(index[inside], 0, last)).T)
+        for channel, source in enumerate(sources):
+            warped[rows, channel][inside] = _sampled(source, coordinates, order, kind)
+    return warped.reshape(*target.shape, *image.shape[grid.d :])
 
 
-def _origins(points: Floats, grid: Grid, inverse: Transform) -> tuple[Floats, NDArray[np.bool_]]:
-    """Array coordinates in the source image of those moving points that have any, and which they are."""
-    fixed = inverse.map(points)
-    index = grid.world_to_index(fixed)
-    top = np.asarray(grid.size) - 1
-    with np.errstate(invalid="ignore"):
-        inside = np.asarray(((index >= -BORDER) & (index <= top + BORDER)).all(axis=1))
-    # What lies within the rounding of the border is put on it.
-    kept = np.clip(index[inside], 0, top)
-    return np.ascontiguousarray(array_order(kept).T), inside
-
-
-def _storable(fill: float, kind: np.dtype[Any]) -> bool:
-    if kind.kind == "f":
-        return True
-    low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
-    return bool(np.isfinite(fill)) and fill == int(fill) and low <= fill <= high
-
-
-def _sampled(source: NDArray[Any], coordinates: Floats, order: int, kind: np.dtype[Any]) -> NDArray[Any]:
+def _sampled(source: NDArray[Any], coordinates: NDArray[Any], order: int, kind: np.dtype[Any]) -> NDArray[Any]:
     if order == 0:  # by index rather than by a spline of degree 0, which would take labels through float64
         return np.asarray(source[tuple(np.rint(coordinates).astype(np.intp))])
     values = map_coordinates(source, coordinates, output=np.float64, order=order, mode="mirror", prefilter=False)
     return np.asarray(np.rint(values) if kind.kind in "iu" else values)
-
-
-def _source(channel: NDArray[Any], order: int) -> NDArray[Any]:
-    if order != 3:
-        return np.ascontiguousarray(channel)
-    return np.asarray(spline_filter(channel, order=3, output=np.float64, mode="mirror"))
 
 
 def _check(image: NDArray[Any], grid: Grid, target: Grid, deformation: Transform, order: int) -> None:
