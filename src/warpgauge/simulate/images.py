@@ -57,7 +57,9 @@ def warp_image(
             )
     channels = np.moveaxis(image.reshape(*grid.shape, -1), -1, 0)
     sources = [
-        spline_filter(channel, order=3, output=np.float64, mode="mirror") if order == 3 else np.ascontiguousarray(channel)
+        spline_filter(channel, order=3, output=np.float64, mode="mirror")
+        if order == 3
+        else np.ascontiguousarray(channel)
         for channel in channels
     ]
     warped = np.full((target.count, len(channels)), fill, dtype=kind)
