@@ -64,7 +64,7 @@ class _TrainingSet:
         D_inverse = np.linalg.inv(D)
         u = D_inverse @ q
         loss = 0.5 * (L * d + np.sum(u * q) - d / b * np.linalg.slogdet(D)[1].sum())
-        # 1/2 (C B C - v q^T - q v^T), whose components on the diagonal share the scalar; C B C as a product with itself.
+        # 1/2 (C B C - v q^T - q v^T), summed over components, which share the scalar; C B C as a product with itself.
         root = np.linalg.cholesky(u @ u.transpose(0, 2, 1) + d / b * D_inverse)
         v = (C @ u.reshape(L * b, -1)).reshape(L, -1)
         crossed = v @ q.reshape(L, -1).T
