@@ -12,7 +12,7 @@ from warpgauge.core.parallel import over_rows
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, SingularModelError
 
-# Panels to start with, each of at most four deviations, and the error of the 7-node rule in a panel; the 15-node result,
+# Panels to start with, of at most four deviations each, and the error of the 7-node rule in one; the 15-node result,
 # which is used, is better by far. A plane of a 3D integral may be less exact, as the errors of many are averaged.
 _PANELS = 3
 _ERROR = {2: 1e-8, 3: 1e-6}
