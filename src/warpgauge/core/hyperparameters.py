@@ -74,8 +74,8 @@ class _TrainingSet:
             half = np.empty((L, L, b))
             for c in range(b):
                 half[:, :, c] = sum(columns[:, component, :, a] * root[:, a, c] for a in range(c, b))
-            half = half.reshape(L, L * b)
-            adjoint += 0.5 * (half @ half.T)
+            rows_of_half = half.reshape(L, L * b)
+            adjoint += 0.5 * (rows_of_half @ rows_of_half.T)
         return float(loss), adjoint
 
 

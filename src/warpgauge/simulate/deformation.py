@@ -89,7 +89,7 @@ def _excursions(velocity: Floats) -> Ints:
             f"The velocity carries points of the border up to {farthest.max():.4g} pixels out of an image of "
             f"{' x '.join(map(str, shape[::-1]))}; take a smaller amplitude (it is in world units), or a mask."
         )
-    return np.ceil(farthest).astype(np.int64) + _SPARE
+    return np.asarray(np.ceil(farthest).astype(np.int64) + _SPARE)
 
 
 def _flow(velocity: Floats, pad: Ints) -> Floats:

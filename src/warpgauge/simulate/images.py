@@ -56,12 +56,9 @@ def warp_image(
                 f"The fill value {fill!r} cannot be stored in an image of type {kind}; choose another."
             )
     channels = np.moveaxis(image.reshape(*grid.shape, -1), -1, 0)
-    sources = [
-        spline_filter(channel, order=3, output=np.float64, mode="mirror")
-        if order == 3
-        else np.ascontiguousarray(channel)
-        for channel in channels
-    ]
+    sources = [np.ascontiguousarray(channel) for channel in channels]
+    if order == 3:
+        sources = [spline_filter(source, order=3, output=np.float64, mode="mirror") for source in sources]
     warped = np.full((target.count, len(channels)), fill, dtype=kind)
     inverse = deformation.inverse()
     last = np.asarray(grid.size) - 1
