@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import docutils.nodes
@@ -23,6 +24,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
 suppress_warnings: list[str] = []
+exclude_patterns = ["generated/formats.md"]  # formats.md includes it
 
 # The first sentence of a docstring may cite an equation.
 autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.", "Eqs.")
@@ -134,8 +136,22 @@ def _name_aliases(*event: Any) -> tuple[str | None, str | None]:
     return _named(signature), _named(returned)
 
 
+def _generate(_app: Any) -> None:
+    """Write the command reference and the tables of files: they are built from the program, not kept in git."""
+    from warpgauge.cli.formats import page
+    from warpgauge.cli.reference import reference
+
+    folder = Path(__file__).parent / "generated"
+    folder.mkdir(exist_ok=True)
+    for name, text in (("commands.md", reference()), ("formats.md", page())):
+        target = folder / name
+        if not target.is_file() or target.read_text("utf-8") != text:
+            target.write_text(text, "utf-8")
+
+
 def setup(app: Any) -> None:
     """Register the renderer: browsers show MathML themselves, where MathJax would come from another host."""
+    app.connect("config-inited", lambda app, _config: _generate(app))
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     app.connect("autodoc-process-signature", _name_aliases)
     app.connect("doctree-read", _leave_types_in_words)

@@ -1,4 +1,4 @@
-"""Every command is documented, has an example, and the generated page is up to date."""
+"""Every command is documented, and has an example."""
 
 from __future__ import annotations
 
@@ -12,15 +12,9 @@ import pytest
 
 import warpgauge
 from warpgauge.cli.app import COMMANDS, app
-from warpgauge.cli.reference import commands, reference, root_context
+from warpgauge.cli.reference import commands, root_context
 
-ROOT = Path(__file__).parent.parent.parent
 CONTEXTS = list(commands(app, root_context()))
-
-
-def test_the_command_reference_is_up_to_date() -> None:
-    """If this fails: python -m warpgauge.cli.reference > docs/commands.md."""
-    assert (ROOT / "docs" / "commands.md").read_text() == reference()
 
 
 @pytest.mark.parametrize("context", CONTEXTS, ids=lambda one: one.command_path)

@@ -1,6 +1,6 @@
 """``warpgauge formats``: the files that are read, and how that was verified.
 
-``python -m warpgauge.cli.formats > docs/formats.md`` makes the page of the documentation; a test compares them.
+`page` makes the tables of the documentation.
 """
 
 from __future__ import annotations
@@ -14,13 +14,6 @@ from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.io.known_files import LANDMARKS, NOT_READ, TRANSFORMS, KnownFile
 
 _COLUMNS = ("program", "files", "format", "version", "direction", "frame", "unit", "verified", "options")
-_HEAD = """# Files that are read
-
-Made from the program's own table (`python -m warpgauge.cli.formats > docs/formats.md`); `warpgauge formats` prints it.
-*Version* is the one that the reading was tested with, *verified* says by what and how near; *needs* lists options that
-have to be given. [Transforms](formats-transforms.md) and [landmarks](formats-landmarks.md) have pages of their own, and
-[images](formats-images.md) as well. A file that fits two readings is refused with both.
-"""
 
 
 @click.command(epilog="\b\nExamples:\n  warpgauge formats\n  warpgauge formats landmarks\n  warpgauge formats --json")
@@ -51,10 +44,6 @@ def _markdown(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
 def page() -> str:
     """Return the page of the documentation as Markdown."""
     columns = (*_COLUMNS[:-1], "needs")
-    parts = [_HEAD, "## Transforms\n", _markdown([_cells(one) for one in TRANSFORMS], columns), "\n## Not read\n"]
-    parts += [_markdown([list(pair) for pair in NOT_READ.items()], ("file", "what to do")), "\n## Landmarks\n"]
+    parts = ["### Transform files\n", _markdown([_cells(one) for one in TRANSFORMS], columns), "\n### Not read\n"]
+    parts += [_markdown([list(pair) for pair in NOT_READ.items()], ("file", "what to do")), "\n### Landmark files\n"]
     return "\n".join([*parts, _markdown([_cells(one) for one in LANDMARKS], columns)]) + "\n"
-
-
-if __name__ == "__main__":
-    print(page(), end="")

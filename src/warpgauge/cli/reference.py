@@ -1,4 +1,4 @@
-"""The command reference, generated from the commands: ``python -m warpgauge.cli.reference > docs/commands.md``."""
+"""The command reference, generated from the commands at `make docs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from warpgauge.cli.app import app
 MANY = 4
 _HEAD = """# Command reference
 
-Generated from the commands themselves (`python -m warpgauge.cli.reference > docs/commands.md`); a test compares them.
 Every command has `--help`. Options that many commands share are listed once:
 
 {shared}
