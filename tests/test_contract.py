@@ -11,7 +11,7 @@ import warpgauge as wg
 
 NAMES = {
     "Annotations", "Grid", "KernelBundle", "Landmarks", "Project", "Session", "Suggester", "TransformationPrior",
-    "annotate", "as_transform", "calibration", "certify_project", "compare", "covariance_from_ellipse",
+    "annotate", "as_transform", "blended_map", "calibration", "certify_project", "compare", "covariance_from_ellipse",
     "default_posterior",
     "displacement_norm", "ellipse_from_covariance", "entropy_map", "error_map", "error_score", "evaluate",
     "evaluate_project", "fit_kernel", "fuse_raters", "gate_project", "judge", "leave_one_out_loss",

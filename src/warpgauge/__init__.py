@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from warpgauge.io.images import read_image
     from warpgauge.io.landmarks import Landmarks, read_landmarks
     from warpgauge.io.transforms import as_transform, read_transform
-    from warpgauge.maps import entropy_map, error_map, mean_map
+    from warpgauge.maps import blended_map, entropy_map, error_map, mean_map
     from warpgauge.plots import plot_map
     from warpgauge.project import Project
     from warpgauge.report.compared import compare
@@ -48,7 +48,7 @@ _HOMES = {
     "warpgauge.io.images": "read_image",
     "warpgauge.io.landmarks": "Landmarks read_landmarks",
     "warpgauge.io.transforms": "as_transform read_transform",
-    "warpgauge.maps": "entropy_map error_map mean_map",
+    "warpgauge.maps": "blended_map entropy_map error_map mean_map",
     "warpgauge.plots": "plot_map",
     "warpgauge.project": "Project",
     "warpgauge.report.compared": "compare",
@@ -73,6 +73,7 @@ __all__ = [
     "__version__",
     "annotate",
     "as_transform",
+    "blended_map",
     "calibration",
     "certify_project",
     "compare",

@@ -14,7 +14,7 @@ import pytest
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
 from warpgauge.maps import Picture, Plane, displayable, map_picture, orthogonal_planes, picture_grid, save_picture
-from warpgauge.maps.picture_parts import scale_bar_length
+from warpgauge.maps.planes import scale_bar_length
 
 matplotlib = pytest.importorskip("matplotlib")
 Image = pytest.importorskip("PIL.Image")

@@ -64,4 +64,4 @@ def test_the_check_finds_private_imports() -> None:
     assert found == [("warpgauge.core.process", "x"), ("warpgauge", "_HOMES")]
     assert not {"warpgauge.core.process", "warpgauge.core.strategies"} & documented()
     assert {"warpgauge.maps", "warpgauge.session", "warpgauge.compute"} <= documented()
-    assert "picture_parts" not in public_names("warpgauge.maps")
+    assert "planes" not in public_names("warpgauge.maps")

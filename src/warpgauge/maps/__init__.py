@@ -1,13 +1,13 @@
 """Dense maps over a grid, made block by block: memory is bounded by the block, whatever the grid."""
 
-from __future__ import annotations
-
 from warpgauge.core.tails import adjusted_significance
+from warpgauge.maps.blending import blended_map, entropy_limits, known_share
 from warpgauge.maps.dense import (
     Progress,
     entropy_map,
     error_map,
     exceedance_map,
+    masked,
     mean_map,
     p_value_map,
     significance_map,
@@ -15,19 +15,18 @@ from warpgauge.maps.dense import (
 )
 from warpgauge.maps.exceedance import exceedance_probability
 from warpgauge.maps.map_files import write_map
-from warpgauge.maps.picture_parts import (
+from warpgauge.maps.pictures import (
+    KINDS,
     OKABE_ITO,
-    Plane,
-    blended_map,
-    entropy_limits,
-    entropy_of_deviation,
-    known_share,
-    orthogonal_planes,
-    picture_grid,
-    region_labels,
-    warped_image,
+    Picture,
+    displayable,
+    map_picture,
+    picture_bytes,
+    plain_text,
+    save_picture,
 )
-from warpgauge.maps.pictures import KINDS, Picture, displayable, map_picture, picture_bytes, plain_text, save_picture
+from warpgauge.maps.planes import Plane, orthogonal_planes, picture_grid, region_labels
+from warpgauge.maps.warping import warped_image
 
 __all__ = [
     "KINDS",
@@ -40,12 +39,12 @@ __all__ = [
     "displayable",
     "entropy_limits",
     "entropy_map",
-    "entropy_of_deviation",
     "error_map",
     "exceedance_map",
     "exceedance_probability",
     "known_share",
     "map_picture",
+    "masked",
     "mean_map",
     "orthogonal_planes",
     "p_value_map",

@@ -1,6 +1,7 @@
 """Maps of a posterior, and of a transform against it: values over a grid, block by block.
 
-Memory is bounded by the block, whatever the grid. Files are in :mod:`warpgauge.maps.map_files`.
+Memory is bounded by the block, whatever the grid. Every map takes ``progress``, called with (finished, all) elements
+after each block. Files are in :mod:`warpgauge.maps.map_files`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ Progress = Callable[[int, int], None]
 
 # Points handed to the posterior at a time: its own blocks are smaller, this bounds the coordinates.
 POINTS = 1 << 18
+_COST = 20  # of a probability, in the units of over_rows
 
 
 def mapping(transform: Any, asked_by: str, d: int) -> Transform:
@@ -38,38 +40,27 @@ def defined_rows(mapped: Floats) -> Bools:
     return np.asarray(np.isfinite(mapped).all(axis=1))
 
 
-def _over_grid(
-    posterior: Posterior, grid: Grid, value: Callable[[Floats], Floats], progress: Progress | None, components: int = 0
-) -> Floats:
-    """Fill an array on the grid with ``value(points_world)``, (n,) or (n, components) numbers at (n, d) points."""
-    if grid.d != posterior.d:
-        raise InvalidInputError(f"A {grid.d}D grid cannot map a {posterior.d}D posterior.")
-    out = np.empty((grid.count, components) if components else grid.count)
-    for rows, points in grid.blocks(POINTS):
-        out[rows] = value(points)
-        if progress is not None:
-            progress(rows.stop, grid.count)
-    return out.reshape(*grid.shape, components) if components else out.reshape(grid.shape)
-
-
 def masked(values: Floats, grid: Grid, missing: Callable[[Floats], Bools] | None) -> Floats:
     """Return the values of a map, NaN where the points of the grid have no match."""
     if missing is None:
         return values
-    kept = np.array(values)
-    flat = kept.reshape(grid.count, -1)
-    for part, points in grid.blocks(POINTS):
-        flat[part][missing(points)] = np.nan
-    return kept
+    copy = np.array(values)
+    rows_of_copy = copy.reshape(grid.count, -1)
+    for rows, points in grid.blocks(POINTS):
+        rows_of_copy[rows][missing(points)] = np.nan
+    return copy
 
 
 def mean_map(posterior: Posterior, grid: Grid, *, progress: Progress | None = None) -> Floats:
     """Posterior mean **displacement** ``mu_|A(x) - x`` at every element, shape ``(*grid.shape, d)``.
 
-    The components are x, y[, z] in world units. Every map takes ``progress``, called with (finished, all) elements
-    after each block.
+    The components are x, y[, z] in world units.
     """
-    return _over_grid(posterior, grid, lambda points: posterior.mean(points) - points, progress, components=grid.d)
+
+    def displacement(points: Floats) -> Floats:
+        return posterior.mean(points) - points
+
+    return _over_grid(posterior, grid, displacement, progress)
 
 
 def entropy_map(posterior: Posterior, grid: Grid, *, progress: Progress | None = None) -> Floats:
@@ -83,9 +74,19 @@ def standard_deviation_map(posterior: Posterior, grid: Grid, *, progress: Progre
 
 
 def error_map(posterior: Posterior, transform: Any, grid: Grid, *, progress: Progress | None = None) -> Floats:
-    """Error score e(x) of a transform at every element, in [0, 1], NaN outside its domain, shape ``grid.shape``."""
-    value = _against(posterior, mapping(transform, "error_map", posterior.d), posterior.level_of)
-    return _over_grid(posterior, grid, value, progress)
+    """Error score e(x) of a transform at every element, in [0, 1], NaN outside its domain, shape ``grid.shape``.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[20.0], weights=[4.0]))
+    >>> posterior = prior.condition(wg.Annotations.isotropic([[5.0, 5.0]], [[6.0, 5.0]], sd=0.5))
+    >>> error = wg.error_map(posterior, lambda points: points + [1.0, 0.0], wg.Grid((20, 10)))
+    >>> error.shape, float(error[5, 5])
+    ((10, 20), 0.0...)
+    """
+    transform = mapping(transform, "error_map", posterior.d)
+    return _over_grid(posterior, grid, _against(posterior, transform, posterior.level_of), progress)
 
 
 def exceedance_map(
@@ -95,20 +96,22 @@ def exceedance_map(
 
     Shape ``grid.shape``, NaN outside the transform's domain; see `exceedance_probability` for the method.
     """
-    apply = mapping(transform, "exceedance_map", posterior.d).map
+    transform = mapping(transform, "exceedance_map", posterior.d)
 
-    def value(points: Floats) -> Floats:
-        return exceedance_probability(posterior, points, apply(points), tolerance)
+    def probability(points: Floats) -> Floats:
+        return exceedance_probability(posterior, points, transform.map(points), tolerance)
 
-    return _over_grid(posterior, grid, value, progress)
+    return _over_grid(posterior, grid, probability, progress)
 
 
 def p_value_map(posterior: Posterior, transform: Any, grid: Grid, *, progress: Progress | None = None) -> Floats:
     """``1 - e(x)`` without cancellation: how probable a deviation at least that large is, were the transform right."""
-    tails = posterior.prior.tails
     transform = mapping(transform, "p_value_map", posterior.d)
-    value = _against(posterior, transform, lambda squares: beyond(squares, posterior.d, tails))
-    return _over_grid(posterior, grid, value, progress)
+
+    def p_value(squares: Floats) -> Floats:
+        return beyond(squares, posterior.d, posterior.prior.tails)
+
+    return _over_grid(posterior, grid, _against(posterior, transform, p_value), progress)
 
 
 def significance_map(posterior: Posterior, transform: Any, grid: Grid, *, progress: Progress | None = None) -> Floats:
@@ -120,7 +123,21 @@ def significance_map(posterior: Posterior, transform: Any, grid: Grid, *, progre
     return adjusted_significance(p_value_map(posterior, transform, grid, progress=progress))
 
 
-_COST = 20  # of a probability, in the units of over_rows
+def _over_grid(
+    posterior: Posterior, grid: Grid, value: Callable[[Floats], Floats], progress: Progress | None
+) -> Floats:
+    """Put ``value(points_world)``, (n,) or (n, d) numbers at (n, d) points, into an array on the grid."""
+    if grid.d != posterior.d:
+        raise InvalidInputError(f"A {grid.d}D grid cannot map a {posterior.d}D posterior.")
+    values = np.empty(0)
+    for rows, points in grid.blocks(POINTS):
+        block = value(points)
+        if rows.start == 0:
+            values = np.empty((grid.count, *block.shape[1:]))
+        values[rows] = block
+        if progress is not None:
+            progress(rows.stop, grid.count)
+    return values.reshape(*grid.shape, *values.shape[1:])
 
 
 def _against(
@@ -137,8 +154,8 @@ def _against(
             squares[start:stop] = value(squares[start:stop])
 
         over_rows(work, len(squares), _COST)
-        result = np.full(len(points), np.nan)
-        result[defined] = squares
-        return result
+        values = np.full(len(points), np.nan)
+        values[defined] = squares
+        return values
 
     return at

@@ -16,21 +16,37 @@ from numpy.typing import NDArray
 
 from warpgauge.core.arrays import Floats
 from warpgauge.display import shown_units
-from warpgauge.errors import InvalidInputError
+from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.files import check_folder, replace_file
-from warpgauge.maps.picture_parts import (
-    ENTROPY_COLOURS,
-    ERROR_COLOURS,
-    HALF_KNOWN,
-    PROBABILITY_COLOURS,
-    Plane,
-    known_share,
-    matplotlib,
-    orthogonal_planes,
-    scale_bar_length,
-)
+from warpgauge.maps.blending import known_share
+from warpgauge.maps.planes import Plane, orthogonal_planes, scale_bar_length
 
+# One scale for each kind of map, so that two kinds are never taken for one another.
+ERROR_COLOURS = "plasma"  # none of its colours is grey, so that it shows on any grey image
+ENTROPY_COLOURS = "viridis"
+PROBABILITY_COLOURS = "magma"
+
+# Okabe and Ito's colours, for methods and marks.
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A7F00")
+
+
+def matplotlib() -> Any:
+    """Import matplotlib's object-oriented part; raise an error that names the extra where it is missing."""
+    try:
+        import matplotlib as library
+        import matplotlib.backends.backend_agg
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure
+    except ImportError as error:
+        raise MissingExtraError(
+            f"Pictures need the library matplotlib, which is not installed; {install_advice('report')}."
+        ) from error
+    return library
+
+
+# From this opacity on, a point counts as near annotations.
+HALF_KNOWN = 0.5
 UNKNOWN = "not enough annotations"
 INSIDE = "inside the line, annotations are near"
 OUTSIDE = "outside the transform's domain"
@@ -39,7 +55,6 @@ _BACKGROUND = "#808080"  # neutral, as images are judged by eye
 _OPACITY = 0.8  # of a known element over an image
 _DIMMED = (0.15, 0.7)  # range of an image below a map: less contrast, so that the map's colours can be read
 _OUTSIDE_COLOUR = "#D9D9D9"
-_HATCHED_BELOW = 0.5
 _HALO = "#000000"
 _BOUNDARY_COLOUR = "#56B4E9"
 
@@ -269,10 +284,10 @@ def _draw(library: Any, place: Any, picture: Picture, name: str, plane: Plane, s
 
 
 def _hatch(place: Any, plane: Plane, share: Floats) -> None:
-    if min(share.shape) < 2 or not (share < _HATCHED_BELOW).any():
+    if min(share.shape) < 2 or not (share < HALF_KNOWN).any():
         return
     x, y = _middles(plane, share)
-    hatch = place.contourf(x, y, share, levels=[-1.0, _HATCHED_BELOW], colors="none", hatches=["///"], zorder=3)
+    hatch = place.contourf(x, y, share, levels=[-1.0, HALF_KNOWN], colors="none", hatches=["///"], zorder=3)
     hatch.set_edgecolor("#FFFFFF99")
     hatch.set_linewidth(0.0)
     if hasattr(hatch, "set_hatch_linewidth"):  # from matplotlib 3.10 on

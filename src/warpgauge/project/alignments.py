@@ -51,7 +51,7 @@ def alignment_of(record: AlignmentRecord) -> Alignment:
 def write_picture(project: Project, alignment: Alignment, path: Path) -> None:
     """Write a PNG: the fixed image, the moving one laid on it, a checkerboard of both; of a volume, middle planes."""
     from warpgauge.io.files import require
-    from warpgauge.maps.picture_parts import warped_image
+    from warpgauge.maps.warping import warped_image
 
     pictures = require("PIL.Image", "images")
     grid = project.fixed_grid

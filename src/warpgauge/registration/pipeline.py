@@ -26,7 +26,7 @@ from warpgauge.geometry import Floats, Grid, array_order
 from warpgauge.io.files import require
 from warpgauge.io.images import Image
 from warpgauge.maps import write_map
-from warpgauge.maps.picture_parts import fitting_level
+from warpgauge.maps.warping import fitting_level
 from warpgauge.registration.simpleitk import stop_when_metric_settles
 
 # Folder beside those of the settings, for what they share, and the name of its first stage.

@@ -10,8 +10,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.evaluation import Diagnostics, Evaluation
 from warpgauge.evaluation.columns import PRIMARY, Row
-from warpgauge.maps.picture_parts import OKABE_ITO, matplotlib
-from warpgauge.maps.pictures import plain_text
+from warpgauge.maps.pictures import OKABE_ITO, matplotlib, plain_text
 
 _BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
 _GREY = "#595959"

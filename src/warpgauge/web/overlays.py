@@ -19,7 +19,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transform
 from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share, standard_deviation_map
 from warpgauge.maps.dense import masked
-from warpgauge.maps.picture_parts import fitting_level
+from warpgauge.maps.warping import fitting_level
 from warpgauge.project import Project
 from warpgauge.web.failures import NotFoundError
 from warpgauge.web.planes import in_plane, part_of_plane, plane_array, plane_grid
