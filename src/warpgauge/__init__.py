@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warpgauge.core.rater_fusion import fuse_raters
     from warpgauge.core.suggestion import Suggester
     from warpgauge.evaluation import certify_project, evaluate, evaluate_project, gate_project, judge
+    from warpgauge.evaluation.tre import tre
     from warpgauge.geometry import Grid
     from warpgauge.io.images import read_image
     from warpgauge.io.landmarks import Landmarks, read_landmarks
@@ -44,6 +45,7 @@ _HOMES = {
     "warpgauge.core.error_scores": "displacement_norm error_score",
     "warpgauge.core.suggestion": "Suggester",
     "warpgauge.evaluation": "certify_project evaluate evaluate_project gate_project judge",
+    "warpgauge.evaluation.tre": "tre",
     "warpgauge.geometry": "Grid",
     "warpgauge.io.images": "read_image",
     "warpgauge.io.landmarks": "Landmarks read_landmarks",
@@ -97,6 +99,7 @@ __all__ = [
     "read_image",
     "read_landmarks",
     "read_transform",
+    "tre",
 ]
 
 

@@ -42,7 +42,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "match": ("--match",),
     "moving": ("--moving-image",),
     "moving_grid": ("--moving-image",),
-    "reference": ("--reference",),
+    "reference": ("--reference", "--fixed-image"),
     "replace": ("--replace",),
     "scale": ("--scale",),
     "spacing": ("--spacing",),
@@ -101,6 +101,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "evaluate": ("evaluate", "evaluate"),
         "certify": ("certify", "certify"),
         "gate": ("gate", "gate"),
+        "tre": ("tre", "tre"),
         "map": ("map_", "map_"),
         "report": ("report", "report"),
     },
@@ -222,6 +223,8 @@ def _failed(failure: BaseException, command: click.Command) -> int:
         raise failure
     else:
         traceback.print_exception(failure)
+    if isinstance(failure, click.UsageError) and hasattr(command, "usage_code"):
+        return int(command.usage_code)
     return int(getattr(command, "failure_code", code))
 
 

@@ -60,10 +60,11 @@ def add_transform(
     """Add a registration result to PROJECT.
 
     FILES are copied into PROJECT as the transform NAME; several files form a chain, applied to points in this order. A
-    file that cannot be read is not added. The transform is then compared with the annotations. You are warned if a
-    common misreading (inverse, flipped axes, voxels instead of mm, another scale) fits clearly better, if the transform
-    is worse than no transform at all, if it hardly moves anything, or if it maps most targets outside the moving image.
-    Every verdict repeats such a warning until you accept it.
+    file that cannot be read is not added. The transform is then compared with the annotations. You are warned if
+    another reading of the file (the inverse, exchanged axes, LPS for RAS, positions for displacements, voxels for mm,
+    another scale) fits far better, with the options that read it so, if the transform is worse than no transform at
+    all, if it hardly moves anything, or if it maps most targets outside the moving image. Every verdict
+    repeats such a warning until you accept it.
     """
     from warpgauge.project import Project
     from warpgauge.session.doubts import accept_all
@@ -89,15 +90,15 @@ def _tried(
     project: Project, files: tuple[Path, ...], error: AmbiguousFieldError, options: dict[str, Any]
 ) -> AmbiguousFieldError:
     """Return the error with what each reading does to the annotations, if there are enough."""
-    from warpgauge.io.transforms.check import tried_meanings
+    from warpgauge.io.misreadings import tried_meanings
     from warpgauge.session import Session
     from warpgauge.session.doubts import FEWEST
 
     annotations = Session(project).annotations()
     if len(annotations) < FEWEST or len(files) > 1:  # options are for all files of a chain
         return error
-    grids = {"reference": project.fixed_grid, "moving": project.moving_grid}
-    return tried_meanings(files[0], error, annotations, **grids, **options)
+    points = annotations.fixed_points, annotations.moving_points
+    return tried_meanings(files[0], error, *points, grids=(project.fixed_grid, project.moving_grid), **options)
 
 
 def compared(project: Project, name: str, transform: Transform) -> dict[str, float]:
@@ -109,27 +110,20 @@ def compared(project: Project, name: str, transform: Transform) -> dict[str, flo
         Mean error at the annotations with the transform and without any, in world units; empty with few annotations.
     """
     from warpgauge.evaluation import Flag
-    from warpgauge.io.transforms import check_transform
     from warpgauge.session import Session
-    from warpgauge.session.doubts import FEWEST, MISREAD, WORSE, note_transform, transform_findings
+    from warpgauge.session.doubts import checked, note_transform, transform_findings
 
-    annotations, check = Session(project).annotations(), None
+    annotations = Session(project).annotations()
     grids = (project.fixed_grid, project.moving_grid)
-    if len(annotations) >= FEWEST:
-        named = transform.described(source=name, units=project.units)
-        check = check_transform(named, annotations, reference=grids[0], moving=grids[1])
+    check = checked(transform, annotations, grids)
     findings = transform_findings(transform.map(project.targets), project.targets, annotations, grids, check)
     for one in findings:
-        if one.code not in (MISREAD, WORSE):  # of which check_transform has warned
-            flag = Flag(one.code, transform=name, numbers=one.numbers, units=project.units, text=one.text)
-            warnings.warn(flag.sentence, SuspiciousDataWarning, stacklevel=2)
+        flag = Flag(one.code, transform=name, numbers=one.numbers, units=project.units, text=one.text)
+        warnings.warn(flag.sentence, SuspiciousDataWarning, stacklevel=2)
     note_transform(project, name, findings)
     if check is None:
         return {}
-    return {
-        "mean error at the annotations": check.as_given.mean_error,
-        "mean error without any transform": check.readings[1].mean_error,
-    }
+    return {"mean error at the annotations": check.given, "mean error without any transform": check.before}
 
 
 @click.command("remove-transform", epilog="\b\nExample:\n  warpgauge remove-transform lesion bspline")

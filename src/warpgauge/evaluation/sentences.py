@@ -457,8 +457,8 @@ def _doubt(found: Flag) -> str:
     given = f"{told('given')} as it is read" if "given" in numbers else "unknown as it is read"
     words = {
         "misread": lambda: (
-            f"may be misread: its mean error at the annotations is {given}, {told('other')} if read as "
-            f"'{found.text}', and {told('nothing')} without any transform"
+            f"may be misread: its mean error at the annotations is {given}, {told('other')} read "
+            f"{found.text}, and {told('nothing')} without any transform"
         ),
         "worse": lambda: (
             f"makes things worse: its mean error at the annotations is {given}, and {told('nothing')} without any "

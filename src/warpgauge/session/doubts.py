@@ -6,16 +6,16 @@ keeps it (event ``note``) with what it is about, and it is repeated until an org
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, Message
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.transforms import Transform, TransformCheck, check_transform
+from warpgauge.io.misreadings import Fit, judge_reading
+from warpgauge.io.transforms import Transform
 from warpgauge.project import Entry, Project
 from warpgauge.project.events import Accept, Note
 from warpgauge.project.values import ORGANISER
@@ -43,7 +43,7 @@ class Finding:
 
 
 def transform_findings(
-    mapped: Floats, targets: Floats, annotations: Annotations, grids: tuple[Grid, Grid], check: TransformCheck | None
+    mapped: Floats, targets: Floats, annotations: Annotations, grids: tuple[Grid, Grid], check: Fit | None
 ) -> list[Finding]:
     """Return what speaks against a transform.
 
@@ -55,8 +55,8 @@ def transform_findings(
         Open ones.
     grids : (Grid, Grid)
         Of the fixed and the moving image.
-    check : TransformCheck or None
-        Its readings at the annotations, where there are enough.
+    check : Fit or None
+        What `checked` returns.
     """
     known = np.isfinite(mapped).all(axis=1)
     inside = np.zeros(len(mapped), dtype=bool)
@@ -88,22 +88,20 @@ def _finite(expected: float) -> dict[str, float]:
     return {"expected": expected} if np.isfinite(expected) else {}
 
 
-def _misread(check: TransformCheck) -> list[Finding]:
-    given, nothing = check.as_given.mean_error, check.readings[1].mean_error
-    if check.better:
-        best = next(one for one in check.readings if one.name == check.better[0])
-        numbers = {"other": best.mean_error, "nothing": nothing, **({"given": given} if np.isfinite(given) else {})}
-        return [Finding(MISREAD, numbers, str(best.name))]
-    return [Finding(WORSE, {"given": given, "nothing": nothing})] if check.worse_than_nothing else []
+def _misread(check: Fit) -> list[Finding]:
+    if check.kinds:
+        numbers = {"other": check.better, "nothing": check.before}
+        if np.isfinite(check.given):
+            numbers["given"] = check.given
+        return [Finding(MISREAD, numbers, check.words)]
+    return [Finding(WORSE, {"given": check.given, "nothing": check.before})] if check.worse_than_nothing else []
 
 
-def checked(transform: Transform, annotations: Annotations, grids: tuple[Grid, Grid]) -> TransformCheck | None:
-    """Compare a transform with annotations under the usual misreadings, without a warning; None with few of them."""
+def checked(transform: Transform, annotations: Annotations, grids: tuple[Grid, Grid]) -> Fit | None:
+    """Compare a transform with annotations as given and under the other readings; None with few annotations."""
     if len(annotations) < FEWEST:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SuspiciousDataWarning)
-        return check_transform(transform, annotations, reference=grids[0], moving=grids[1])
+    return judge_reading(transform, annotations.fixed_points, annotations.moving_points, *grids)
 
 
 def note_transform(project: Project, name: str, findings: Iterable[Finding]) -> list[Entry]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from warpgauge.io.transforms.base import Description, FunctionTransform, Transform
 from warpgauge.io.transforms.chain import Chain, InverseChain, ScaledTransform, SumTransform
-from warpgauge.io.transforms.check import Reading, TransformCheck, check_transform
 from warpgauge.io.transforms.field import DisplacementField
 from warpgauge.io.transforms.in_memory import as_transform
 from warpgauge.io.transforms.inverse import NumericalInverse
@@ -27,13 +26,10 @@ __all__ = [
     "KernelSpline",
     "MappedPoints",
     "NumericalInverse",
-    "Reading",
     "ScaledTransform",
     "SumTransform",
     "Transform",
-    "TransformCheck",
     "as_transform",
-    "check_transform",
     "detect_format",
     "read_transform",
     "write_transform",
