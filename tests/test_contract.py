@@ -15,7 +15,7 @@ NAMES = {
     "default_posterior",
     "displacement_norm", "ellipse_from_covariance", "entropy_map", "error_map", "error_score", "evaluate",
     "evaluate_project", "fit_kernel", "fuse_raters", "gate_project", "judge", "leave_one_out_loss",
-    "leave_one_out_residuals", "mean_map", "plot_map", "read_image", "read_landmarks", "read_transform",
+    "leave_one_out_residuals", "mean_map", "plot_map", "read_image", "read_landmarks", "read_transform", "tre",
 }  # fmt: skip
 
 

@@ -182,7 +182,7 @@ def test_transforms_are_ranked(shifted: Served) -> None:
     found = shifted.client().get("/api/transforms").json()
     assert [row["name"] for row in found["transforms"]] == ["right", "identity", "wrong"]
     assert found["transforms"][0]["probability_best"] == 1.0
-    assert [flag.partition(":")[0] for flag in found["flags"]] == ["wrong may be misread"]
+    assert [flag.partition(":")[0] for flag in found["flags"]] == ["wrong makes things worse"]
     # The annotations cannot say more than their precision: 0.02 mm in each of three coordinates.
     assert found["transforms"][0]["score"] < 3 * _PRECISION
     assert found["transforms"][2]["score"] == pytest.approx(6.0, abs=0.1)
