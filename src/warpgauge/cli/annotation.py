@@ -20,10 +20,10 @@ def query_facts(query: Query, units: str) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "query": query.number,
         "point": list(query.point),
+        "radius": query.radius,
         "position": query.position,
         "total": query.total,
         "gain": query.gain,
-        "why": query.why,
         "generation": query.generation,
         "units": units,
     }
@@ -47,7 +47,7 @@ Examples:
 def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
     """Suggest the next location to annotate.
 
-    Prints the point of the fixed image, why it was chosen, and where the model expects its match.
+    Prints the point of the fixed image, how far from it you may choose a place, and where the model expects its match.
     """
     from warpgauge.evaluation import AuditWatch
     from warpgauge.project import Project
@@ -55,7 +55,7 @@ def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
 
     with Project.open(project) as opened:
         watch = AuditWatch(opened)
-        session = Session(opened, rater, decided=watch.certified, excluded=watch.excluded)
+        session = Session(opened, rater)
         query = session.next_query(beyond=beyond)
         reasons = () if query is not None else session.progress(rater).reasons
         verdict = watch.verdict()

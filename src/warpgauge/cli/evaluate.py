@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import NEW_FILE, chosen_transforms, project_argument, rater_option, seed_option
+from warpgauge.cli.arguments import NEW_FILE, chosen_transforms, project_argument, seed_option
 from warpgauge.cli.output import json_option, print_json, print_table
 from warpgauge.display import csv_table
 from warpgauge.evaluation.judge import CENTRES
@@ -58,14 +58,6 @@ Examples:
 @click.option(
     "--landmarks", type=NEW_FILE, help="Also write the error of every transform at every annotation to this CSV file."
 )
-@click.option(
-    "--accept-note",
-    "accepted",
-    multiple=True,
-    metavar="TRANSFORM:CODE",
-    help="Accept a doubt that the verdict repeats, for all later verdicts; the log says who did (--rater).",
-)
-@rater_option
 @margin_option
 @centre_option
 @json_option
@@ -80,14 +72,10 @@ def evaluate(project: Path, transforms: tuple[str, ...], as_json: bool, **option
     """
     from warpgauge.evaluation import evaluate_project, landmark_table
     from warpgauge.project import Project
-    from warpgauge.session.doubts import accept
 
     limit, needed = options.pop("fail_above"), options.pop("probability")
     table = options.pop("landmarks")
-    accepted, rater = options.pop("accepted"), options.pop("rater")
     with Project.open(project) as opened:
-        for one in accepted:
-            accept(opened, one, rater)
         chosen = chosen_transforms(opened, transforms)
         # References stay beside the methods that are chosen: what is said of a method must not depend on the choice.
         references = {name: opened.transform(name) for name in opened.reference_names() if name not in chosen}

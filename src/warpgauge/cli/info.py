@@ -11,14 +11,12 @@ import click
 from warpgauge.cli.arguments import ImagePath, trust_option
 from warpgauge.cli.new import foreground_facts, region_facts
 from warpgauge.cli.output import json_option, print_facts, print_json
-from warpgauge.display import counted
 from warpgauge.errors import AmbiguousFileError, FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.io.stores import Place, RemotePath
 
 if TYPE_CHECKING:
     from warpgauge.core import Posterior
-    from warpgauge.project.state import State
-    from warpgauge.project.values import AlignmentRecord
+    from warpgauge.project.events import Align
 
 _LANDMARK_SUFFIXES = (".csv", ".json", ".fcsv")
 
@@ -67,7 +65,7 @@ def _audit(project: Any) -> str:
     settings, state = project.settings, project.state
     if not settings.audit and not any(drawn.sealed or drawn.design == "uniform" for drawn in state.audits):
         return "none"
-    sealed = any(state.is_sealed(query.number) for query in state.queries if query.audit) or settings.seal
+    sealed = any(state.is_sealed(query.number) for query in state.queries if query.audit)
     opened = ", opened" if state.unsealed else ""
     return f"{100 * settings.audit:.0f} % of the questions{', sealed' if sealed else opened}"
 
@@ -100,7 +98,6 @@ def _project(path: Path) -> dict[str, Any]:
             "skipped": progress.skipped,
             "raters": opened.state.who_answered(),
             "blind": session.blindness.described(opened.state),
-            **_snap(opened.state),
             "transforms": opened.transform_names(),
             "references": opened.reference_names(),
             "mean sd over the targets": progress.mean_sd,
@@ -119,17 +116,8 @@ def _own_share(posterior: Posterior) -> dict[str, Any]:
     return {} if kernel.regions is None else {"share of each region's own": kernel.own_share}
 
 
-def _snap(state: State) -> dict[str, Any]:
-    """Return how often proposals from the images were asked for, where they were."""
-    asked = [proposal for found in state.proposals.values() for proposal in found]
-    shown = sum(proposal.proposed is not None for proposal in asked)
-    placements = (cell.placement for cell in state.cells.values())
-    taken = sum(placement is not None and placement.snapped_from is not None for placement in placements)
-    return {"snap": f"asked {counted(len(asked), 'time')}, shown {shown}, taken {taken}"} if asked else {}
-
-
-def _alignment(record: AlignmentRecord | None) -> str:
-    return "none" if record is None else f"{record.status} by {record.stamp.rater}: {record.method}"
+def _alignment(record: Align | None) -> str:
+    return "none" if record is None else f"{record.status} by {record.rater}: {record.method}"
 
 
 KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {

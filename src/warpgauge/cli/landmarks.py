@@ -76,17 +76,7 @@ Examples:
 )
 @match_option
 @click.option("--shared", is_flag=True, help="Ask the other raters for these locations too.")
-@click.option(
-    "--seal",
-    type=int,
-    is_flag=False,
-    flag_value=-1,
-    default=0,
-    metavar="[N]",
-    help="Seal N of the new locations, drawn at random, until warpgauge unseal; by default a quarter, at most 15.",
-)
 @click.option("--force", is_flag=True, help="Import although the landmarks are probably wrong.")
-@click.option("--accept-note", is_flag=True, help="With --force: accept the reason, so that no verdict repeats it.")
 @json_option
 def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, **options: Any) -> None:
     """Import landmarks from other programs into PROJECT.
@@ -99,8 +89,10 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
     several marks; a constant offset between raters is named.
     """
     from warpgauge.io.landmarks import read_landmarks
-    from warpgauge.project import Project
+    from warpgauge.project import Ask, Project
     from warpgauge.session import Session
+    from warpgauge.session.import_checks import import_problems
+    from warpgauge.session.reading import rater_offsets
 
     with Project.open(project) as opened:
         reread = partial(
@@ -114,19 +106,18 @@ def import_(project: Path, file: Path, moving_file: Path | None, as_json: bool, 
         found = reread()
         who = options["rater"] or _only_rater(found)
         session = Session(opened)
-        problems = session.import_problems(found, reread)
+        problems = import_problems(opened, found, reread)
         _refuse_problems(problems, file.name, options["force"])
         found, uncertain = _with_uncertainty(found, opened, options["radius"])
-        events = session.import_landmarks(found, who, shared=options["shared"], seal=options["seal"])
-        offsets = session.rater_offsets()
-        _doubted(opened, events[0].payload["batch"], problems, options["accept_note"])
+        events = session.import_landmarks(found, who, shared=options["shared"])
+        offsets = rater_offsets(opened)
+        _compared(opened)
     kinds = [event.kind for event in events]
     facts = {
         "placed": kinds.count("place"),
         "skipped": kinds.count("skip"),
-        "new locations": sum(event.kind == "query" and event.payload["same_as"] is None for event in events),
+        "new locations": sum(isinstance(event, Ask) and event.same_as is None for event in events),
         "raters": sorted({event.rater for event in events if event.kind in ("place", "skip")}),
-        "sealed": sum(event.kind == "query" and event.payload.get("sealed", False) for event in events),
         "offsets": [_offset(one, opened.units) for one in offsets] or "none found",
         "read as": found.format,
         "assumptions": [*found.assumptions, *uncertain],
@@ -180,15 +171,11 @@ def _offset(found: RaterOffset, units: str) -> str:
     return f"{found.rater} lies {found.size:.3g} {units} from the others ({parts})"
 
 
-def _doubted(project: Project, batch: str, problems: list[str], accepted: bool) -> None:
-    """Note why landmarks were imported by force, and compare the transforms with them, now that they are there."""
+def _compared(project: Project) -> None:
+    """Compare the transforms with the landmarks, now that they are there."""
     from warpgauge.cli.transforms import compared
     from warpgauge.project import ProjectError
-    from warpgauge.session.doubts import accept_all, note_import
 
-    note_import(project, batch, problems)
-    if accepted:
-        accept_all(project, batch)
     for name in project.transform_names():
         with suppress(ProjectError):  # one that cannot be read: every other command says so
             compared(project, name, project.transform(name))

@@ -45,7 +45,6 @@ Examples:
     is_flag=True,
     help="A reference that never saw an annotation: the other transforms are judged beside it.",
 )
-@click.option("--accept-note", is_flag=True, help="Accept what is noted about it, so that no verdict repeats it.")
 @json_option
 def add_transform(
     project: Path,
@@ -53,7 +52,6 @@ def add_transform(
     files: tuple[Path, ...],
     replace: bool,
     reference: bool,
-    accept_note: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -64,10 +62,9 @@ def add_transform(
     another reading of the file (the inverse, exchanged axes, LPS for RAS, positions for displacements, voxels for mm,
     another scale) fits far better, with the options that read it so, if the transform is worse than no transform at
     all, if it hardly moves anything, or if it maps most targets outside the moving image. Every verdict
-    repeats such a warning until you accept it.
+    repeats such a warning.
     """
     from warpgauge.project import Project
-    from warpgauge.session.doubts import accept_all
 
     told = {key.rstrip("_"): value for key, value in options.items() if value is not None}
     with Project.open(project) as opened:
@@ -77,8 +74,6 @@ def add_transform(
             raise _tried(opened, files, error, told) from None
         added = opened.transform(name)
         facts: dict[str, Any] = {"name": name, **added.description.to_dict(), **compared(opened, name, added)}
-        if accept_note:
-            accept_all(opened, opened.state.transforms[name].subject)
     if as_json:
         print_json(facts)
         return
@@ -111,7 +106,7 @@ def compared(project: Project, name: str, transform: Transform) -> dict[str, flo
     """
     from warpgauge.evaluation import Flag
     from warpgauge.session import Session
-    from warpgauge.session.doubts import checked, note_transform, transform_findings
+    from warpgauge.session.doubts import checked, transform_findings
 
     annotations = Session(project).annotations()
     grids = (project.fixed_grid, project.moving_grid)
@@ -120,7 +115,6 @@ def compared(project: Project, name: str, transform: Transform) -> dict[str, flo
     for one in findings:
         flag = Flag(one.code, transform=name, numbers=one.numbers, units=project.units, text=one.text)
         warnings.warn(flag.sentence, SuspiciousDataWarning, stacklevel=2)
-    note_transform(project, name, findings)
     if check is None:
         return {}
     return {"mean error at the annotations": check.given, "mean error without any transform": check.before}

@@ -18,7 +18,7 @@ from warpgauge.audit.estimators import Draws
 from warpgauge.core.arrays import Bools, Floats, Ints
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.comparison import Comparison, mapped
-from warpgauge.project import AuditRound, Project, State
+from warpgauge.project import DrawAudit, Project, State
 from warpgauge.session.audit_questions import audit_places
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
 from warpgauge.session.prior import default_covariance
@@ -281,8 +281,7 @@ def _bets(state: State, asked: _Asked, names: tuple[str, ...]) -> Bools:
     ]
     records = [state.transforms.get(name) for name in names]
     added = [-1 if record is None else state.first_added[record.content] for record in records]
-    sequential = [drawn.sequential for drawn in asked.drawn_in]
-    return np.array([[own and at < known for own, known in zip(sequential, known_from, strict=True)] for at in added])
+    return np.array([[at < known for known in known_from] for at in added])
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +291,7 @@ class _Asked:
     places: Floats
     numbers: list[int]
     draws: Draws
-    drawn_in: list[AuditRound]
+    drawn_in: list[DrawAudit]
     pending: Bools
     points: Floats
     answered: Bools
@@ -321,7 +320,7 @@ def _asked(project: Project) -> _Asked | None:
         numbers = [
             query.number
             for query, own in zip(asked, drawn, strict=True)
-            if query.number in reached or (own.sequential and query.number < reached[-1])
+            if query.number in reached or query.number < reached[-1]
         ]
         default = default_covariance(project.fixed_grid, project.settings)
         located = located_annotations(state, project.d, default, sealed=True)
@@ -341,29 +340,13 @@ def _asked(project: Project) -> _Asked | None:
 
 
 def _draws(state: State, reached: list[int]) -> Draws:
-    """Return the draws of the questions asked so far.
-
-    A target that was drawn by itself is a round of its own; of an unfinished round of several, its part has the
-    probability of that part.
-    """
+    """Return the draws of the questions asked so far: each target was drawn by itself."""
     places = [state.queries[number].audit or (0, 0) for number in reached]
-    counts = {number: sum(place[0] == number for place in places) for number, _ in places}
-    rounds: dict[int, AuditRound] = {drawn.number: drawn for drawn in state.audits}
+    rounds: dict[int, DrawAudit] = {drawn.number: drawn for drawn in state.audits}
     targets = [rounds[number].targets[place] for number, place in places]
-    shares = [
-        rounds[number].probabilities[place]
-        if rounds[number].sequential
-        else min(1.0, rounds[number].probabilities[place] * counts[number] / len(rounds[number].targets))
-        for number, place in places
-    ]
+    shares = [rounds[number].probabilities[place] for number, place in places]
     population = rounds[places[0][0]].population
-    begins = [
-        at == 0 or rounds[number].sequential or number != places[at - 1][0] for at, (number, _) in enumerate(places)
-    ]
-    own = (
-        np.cumsum(begins) - 1 if any(rounds[number].sequential for number, _ in places) else [one for one, _ in places]
-    )
-    return Draws(np.array(targets), np.array(shares), np.array(own, dtype=np.int64), population)
+    return Draws(np.array(targets), np.array(shares), np.arange(len(places)), population)
 
 
 def _answers(

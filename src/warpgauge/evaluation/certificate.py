@@ -28,6 +28,7 @@ from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.sentences import region_words
 from warpgauge.io.files import one_line, read_text, replace_text
 from warpgauge.project import Project
+from warpgauge.project.events import ChangeSettings
 from warpgauge.session.seals import unseal as unseal_project
 
 FORMAT, SCHEMA = "warpgauge certificate", 5
@@ -321,7 +322,6 @@ def _audit(project: Project, data: AuditData) -> dict[str, Any]:
         ],
         "redrawn": sum(len(drawn.targets) - asked[drawn.number] for drawn in state.audits[:-1]),
         "seeded": _was_seeded(project),
-        "elsewhere": project.draw_witness.others({drawn.seed for drawn in state.audits}),
         "population": data.draws.population,
         "reached": len(data.draws),
         "answered": int(data.answered.sum()),
@@ -337,7 +337,7 @@ def _was_seeded(project: Project) -> bool:
     """Return whether the seed of the draws was ever a setting, which its owner could foresee the draws by."""
     if project.document.settings.audit_seed is not None:
         return True
-    changes = (event.payload.get("changes", {}) for event in project.events() if event.kind == "settings")
+    changes = (event.changes for event in project.events() if isinstance(event, ChangeSettings))
     return any(each.get("audit_seed") is not None for each in changes)
 
 
@@ -394,8 +394,7 @@ def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
     if project.id != content["project"]["id"]:
         return ["The certificate is about another project."]
     log = content["project"]["log"]
-    at = [event for event in project.events(log["generation"] - 1) if event.generation == log["generation"]]
-    if not at or at[0].digest != log["digest"]:
+    if project.fingerprint(log["generation"]) != log["digest"]:
         problems.append(f"The log does not hold event {log['generation']}, after which the certificate was made.")
     for role, known in content["images"].items():
         record = project.document.images.get(role)

@@ -32,11 +32,9 @@ from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import Scoring, scored
 from warpgauge.io.transforms import read_transform
 from warpgauge.project import Project
-from warpgauge.project.values import NoteRecord
-from warpgauge.session import Session
-from warpgauge.session.doubts import FEWEST as FEWEST_LANDMARKS
-from warpgauge.session.doubts import Finding, checked, forced_imports, transform_findings
+from warpgauge.session.doubts import checked, transform_findings
 from warpgauge.session.prior import PAPER, current_prior
+from warpgauge.session.reading import annotations_of, posterior_of, rater_offsets
 from warpgauge.session.seals import once_sealed
 
 BASELINE = "identity"
@@ -97,13 +95,13 @@ def evaluate_comparison(
 
 def project_posterior(project: Project) -> Posterior:
     """Return the posterior of the project's model given the current annotations, with all raters fused."""
-    session, settings = Session(project), project.settings
+    settings = project.settings
     fits = project.state.fits
     if settings.model == PAPER or (fits and fits[-1].from_projects):
-        return session.posterior()
+        return posterior_of(project)
     noise = bool(fits and fits[-1].fitted_noise)
     prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
-    return fitted_posterior(prior, session.annotations(), project.fixed_grid.extent, noise=noise)
+    return fitted_posterior(prior, annotations_of(project), project.fixed_grid.extent, noise=noise)
 
 
 def evaluate_project(
@@ -187,15 +185,14 @@ def _offsets(project: Project) -> list[Flag]:
             units=project.units,
             text=one.rater,
         )
-        for one in Session(project).rater_offsets()
+        for one in rater_offsets(project)
     ]  # fmt: skip
 
 
 def with_doubts(project: Project, comparison: Comparison) -> Comparison:
-    """Add the doubts about the project's transforms and imports that nobody has accepted."""
-    state, grids, units = project.state, (project.fixed_grid, project.moving_grid), project.units
+    """Add the doubts about the project's transforms."""
+    grids, units = (project.fixed_grid, project.moving_grid), project.units
     notes = [*_masked(project), *_offsets(project)]
-    notes += [Flag(one.code, numbers=one.numbers, units=units, text=one.text) for one in forced_imports(project)]
     values, given = comparison.values, comparison.annotations
     for row, (name, transform) in enumerate(comparison.transforms.items()):
         if name == comparison.baseline:
@@ -205,16 +202,7 @@ def with_doubts(project: Project, comparison: Comparison) -> Comparison:
                     "name."
                 )
             continue
-        record, mapped = state.transforms.get(name), values.targets[row]
         check = checked(transform, given, grids)
-        # With enough annotations the comparison was repeated, and what was noted before is said again or settled.
-        again = record is None or len(given) >= FEWEST_LANDMARKS
-        known = {} if record is None or again else {note.code: note for note in state.doubts(record.subject)}
-        new = transform_findings(mapped, comparison.targets, given, grids, check)
-        every: dict[str, Finding | NoteRecord] = {**known, **{one.code: one for one in new}}
-        notes += [
-            Flag(code, transform=name, numbers=about.numbers, units=units, text=about.text)
-            for code, about in every.items()
-            if record is None or (record.subject, code) not in state.accepted
-        ]
+        found = transform_findings(values.targets[row], comparison.targets, given, grids, check)
+        notes += [Flag(one.code, transform=name, numbers=one.numbers, units=units, text=one.text) for one in found]
     return replace(comparison, notes=(*comparison.notes, *notes), _known=dict(vars(values)))

@@ -5,7 +5,7 @@ log.
 """
 
 from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError, StorageError
-from warpgauge.project.events import Event, replay
+from warpgauge.project.events import Ask, DrawAudit, Event, Place, Skip, replay
 from warpgauge.project.integrity import VerifyReport, verify_project
 from warpgauge.project.project import Project
 from warpgauge.project.settings import Settings
@@ -15,16 +15,9 @@ from warpgauge.project.values import (
     REVOKED,
     ROLES,
     SKIP_REASONS,
-    AuditRound,
     Cell,
     Doubt,
-    Ellipse,
-    Entry,
-    Placed,
     Placement,
-    QueryRecord,
-    Skipped,
-    Stamp,
 )
 
 __all__ = [
@@ -32,22 +25,19 @@ __all__ = [
     "REVOKED",
     "ROLES",
     "SKIP_REASONS",
-    "AuditRound",
+    "Ask",
     "Cell",
     "ConflictError",
     "Doubt",
-    "Ellipse",
-    "Entry",
+    "DrawAudit",
     "Event",
     "NotAllowedError",
-    "Placed",
+    "Place",
     "Placement",
     "Project",
     "ProjectError",
-    "QueryRecord",
     "Settings",
-    "Skipped",
-    "Stamp",
+    "Skip",
     "State",
     "StorageError",
     "VerifyReport",

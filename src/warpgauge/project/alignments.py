@@ -12,7 +12,6 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.project.events import Align
 from warpgauge.project.settings import Settings
-from warpgauge.project.values import AlignmentRecord
 
 if TYPE_CHECKING:
     from warpgauge.project.project import Project
@@ -41,11 +40,11 @@ def proposed(project: Project) -> Alignment:
     return align(*images, project.fixed_foreground, project.moving_foreground)
 
 
-def alignment_of(record: AlignmentRecord) -> Alignment:
+def alignment_of(record: Align) -> Alignment:
     """Return the alignment that the log states."""
     from warpgauge.registration.rough_alignment import Alignment
 
-    return Alignment.from_dict(vars(record))
+    return Alignment.from_dict(record.model_dump())
 
 
 def write_picture(project: Project, alignment: Alignment, path: Path) -> None:
@@ -99,5 +98,4 @@ def answer_event(project: Project, accepted: bool, rater: str) -> Align:
     if record is None:
         raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
     check_alignable(project.settings)
-    told = {key: value for key, value in vars(record).items() if key not in ("accepted", "stamp")}
-    return Align(rater=rater, accepted=bool(accepted), **told)
+    return record.model_copy(update={"rater": rater, "accepted": bool(accepted), "generation": 0, "time": ""})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import uuid
 import warnings
@@ -103,6 +104,7 @@ def create_project(
                 for side, made in foregrounds.items()
             },
             log.address,
+            secrets.randbits(64),
         )
         log.create(fresh, project_id)
         write_document(fresh, document)

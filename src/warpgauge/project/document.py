@@ -139,6 +139,7 @@ class Document:
     settings: Settings
     foregrounds: Mapping[str, ForegroundRecord] = field(default_factory=dict)
     database: str | None = None
+    draw_seed: int = 0
 
     def to_text(self) -> str:
         """Write it as JSON."""
@@ -153,6 +154,7 @@ class Document:
             "targets": self.targets.to_dict(),
             "foregrounds": {name: record.to_dict() for name, record in self.foregrounds.items()},
             "settings": self.settings.to_dict(),
+            "draw_seed": self.draw_seed,
         }
         if self.database is not None:
             content["database"] = self.database
@@ -176,10 +178,10 @@ class Document:
                 {name: ImageRecord.from_dict(record) for name, record in content["images"].items()},
                 PointsRecord.from_dict(content["candidates"]),
                 PointsRecord.from_dict(content["targets"]),
-                # Older ones knew no seal.
-                Settings.from_dict({"seal": False, **content["settings"]}),
+                Settings.from_dict(content["settings"]),
                 {name: ForegroundRecord.from_dict(record) for name, record in content.get("foregrounds", {}).items()},
                 _text(content, "database") if content.get("database") is not None else None,
+                int(content["draw_seed"]),
             )
             _check(document)
         return document

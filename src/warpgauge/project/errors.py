@@ -10,7 +10,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
 
 if TYPE_CHECKING:
-    from warpgauge.project.values import Stamp
+    from warpgauge.project.events import Event
 
 _LONGEST = 300  # characters of a sentence
 
@@ -32,11 +32,11 @@ class ConflictError(ProjectError):
 
     Attributes
     ----------
-    newer : Stamp
-        Of the rater's newest event on that query, to be shown beside the refused action.
+    newer : Event
+        The rater's newest event on that query, to be shown beside the refused action.
     """
 
-    def __init__(self, message: str, newer: Stamp) -> None:
+    def __init__(self, message: str, newer: Event) -> None:
         super().__init__(message)
         self.newer = newer
 

@@ -6,26 +6,21 @@ project's folder, `warpgauge.project.postgres_log` in a database that several ho
 
 from __future__ import annotations
 
-import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from warpgauge.project.errors import ProjectError
-from warpgauge.project.events import Event, stored_text
+from warpgauge.project.chain import Row, chained
+from warpgauge.project.events import Event
 from warpgauge.project.log_head import Head
 from warpgauge.project.mirror import Mirror
-from warpgauge.project.values import Entry, chained
 
 BUSY_SECONDS = 60.0
-_LONGEST_TIME = 40
 COLUMNS = "generation, time, rater, kind, query, duration, base_generation, payload"
-Row = tuple[Any, ...]
-Decide = Callable[[list[Entry]], Sequence[Event]]
+Decide = Callable[[list[Row]], Sequence[Event]]
 
 
 @dataclass(frozen=True)
@@ -42,40 +37,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def moment_of(time: object, generation: object) -> datetime:
-    """Return the time of an event; raise where it is not a valid time, as the store is damaged then."""
-    try:
-        moment = datetime.fromisoformat(time) if isinstance(time, str) and len(time) <= _LONGEST_TIME else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.utcoffset() is None:
-        raise ProjectError(
-            f"Event {generation!s:.20} of the log is damaged: its time is {time!r:.60}, but a date and time with its "
-            f"time zone is expected, such as 2026-05-14T09:30:00Z."
-        )
-    return moment
-
-
-def entry_of(row: Row) -> Entry:
-    """Read one row, its digest last; raise where the payload is not a JSON object, as the store is damaged then."""
-    generation, time, rater, kind, query, duration, base, text, digest = row
-    moment_of(time, generation)
-    try:
-        payload = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        payload = None
-    if not isinstance(payload, dict):
-        raise ProjectError(f"Event {generation} of the log cannot be read: its content is damaged.")
-    return Entry(kind, rater, query, payload, duration, base, generation, time, digest)
-
-
 def chained_rows(events: Iterable[Event], generation: int, digest: str) -> list[Row]:
     """Return the rows of new events, which follow the entry with this generation and digest."""
     rows: list[Row] = []
     for event in events:
         generation += 1
-        about = event.rater, event.kind, event.query, event.duration, event.base_generation
-        row = (generation, now(), *about, stored_text(event))
+        row = (generation, now(), *event.columns())
         digest = chained(digest, row)
         rows.append((*row, digest))
     return rows
@@ -114,11 +81,11 @@ class EventLog(ABC):
         """Return the rows with a generation above ``after``, in order, unchecked."""
 
     @abstractmethod
-    def read(self, after: int = 0) -> list[Entry]:
+    def read(self, after: int = 0) -> list[Row]:
         """Return the events with a generation above ``after``, in order."""
 
     @abstractmethod
-    def append(self, after: int, decide: Decide) -> list[Entry]:
+    def append(self, after: int, decide: Decide) -> list[Row]:
         """Write events in one transaction: all of them or none.
 
         Parameters
@@ -131,7 +98,7 @@ class EventLog(ABC):
 
         Returns
         -------
-        list of Entry
+        list of Row
             What was written. When this returns, it is on the disk.
         """
 
@@ -195,11 +162,11 @@ class EventLog(ABC):
         self.read(0 if self._last is None else self._last.generation)
         return 0 if self._last is None else self._last.generation
 
-    def _note(self, events: Sequence[Entry]) -> None:
+    def _note(self, rows: Sequence[Row]) -> None:
         """Remember the last of what was read or written."""
-        if events and (self._last is None or events[-1].generation > self._last.generation):
-            last = events[-1]
-            self._last = Head(last.generation, last.digest, last.time)
+        if rows and (self._last is None or rows[-1][0] > self._last.generation):
+            generation, time, *_, digest = rows[-1]
+            self._last = Head(generation, digest, time)
 
     def use_mirror(self, folder: Path) -> None:
         """Append every further event to a second copy in another folder, too, before it is acknowledged."""
@@ -211,7 +178,7 @@ class EventLog(ABC):
             mirror.append(rows)
             return mirror
 
-        def decide(fresh: list[Entry]) -> list[Event]:
+        def decide(fresh: list[Row]) -> list[Event]:
             self.mirror = begun()  # while no other server can write to the log, and so to the mirror
             return []
 

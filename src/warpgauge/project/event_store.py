@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-from warpgauge.project import snapshots
+from warpgauge.project.chain import Row
 from warpgauge.project.errors import StorageError, project_content
 from warpgauge.project.event_log import EventLog
-from warpgauge.project.events import Event, advance, check_sequence, read_event, replay
+from warpgauge.project.events import Event, advance, check_sequence, replay
 from warpgauge.project.state import State
-from warpgauge.project.values import Entry
 
 # So long after a refused write others are expected to be refused: pages that wait try again at least every 5 seconds.
 REFUSED_SECONDS = 6.0
@@ -70,10 +69,7 @@ class EventStore:
         self._refused: tuple[float, StorageError] | None = None
         self._opened_readonly = log.readonly
         with project_content("The annotation log", _ADVICE):
-            self._state, entries = snapshots.restored(self.log, d)
-            replay(entries, d, self._state)
-        if len(entries) >= snapshots.FEWEST:
-            snapshots.keep(self.log, self._state, d, entries[-1])
+            self._state = replay(self.log.read(), d)
         self.log.begin()
 
     @property
@@ -98,48 +94,48 @@ class EventStore:
         if self.log.readonly and not self._opened_readonly:
             raise StorageError("The log may only be read now, so nothing can be saved.")
 
-    def sync(self) -> list[Entry]:
-        """Read what other processes have written since, and return it."""
+    def sync(self) -> None:
+        """Read what other processes have written since."""
         with self.lock:
-            found = self._apply(self.log.read(self._state.generation))
+            self._apply(self.log.read(self._state.generation))
             self.lock.fresh = True
-            return found
 
-    def _apply(self, entries: Iterable[Entry]) -> list[Entry]:
+    def _apply(self, rows: Iterable[Row]) -> None:
         """Advance the state by what others wrote."""
-        fresh = [entry for entry in entries if entry.generation > self._state.generation]
         with project_content("The annotation log", _ADVICE):
-            replay(fresh, self.d, self._state)
-        return fresh
+            replay((row for row in rows if row[0] > self._state.generation), self.d, self._state)
 
-    def append(self, *events: Event) -> tuple[Entry, ...]:
+    def append(self, *events: Event) -> tuple[Event, ...]:
         """Write events, all or none; see `Project.append`."""
-        clean = [read_event(event, self.d) for event in events]
 
         def decide(state: State) -> Sequence[Event]:
-            check_sequence(state, clean)
-            return clean
+            check_sequence(state, events, self.d)
+            return events
 
         return self.write(decide)
 
-    def write(self, decide: Callable[[State], Sequence[Event]]) -> tuple[Entry, ...]:
+    def write(self, decide: Callable[[State], Sequence[Event]]) -> tuple[Event, ...]:
         """Write the events that ``decide`` returns while no other process can write; none where it raises."""
         with self.lock:
             decided: list[Event] = []
 
-            def on_fresh(fresh: list[Entry]) -> Sequence[Event]:
+            def on_fresh(fresh: list[Row]) -> Sequence[Event]:
                 # Called again when the log had to try again: what is known is not applied twice.
                 self._apply(fresh)
                 decided[:] = decide(self._state)
                 return decided
 
             try:
-                written = self.log.append(self._state.generation, on_fresh)
+                rows = self.log.append(self._state.generation, on_fresh)
             except StorageError as error:
                 self._refused = time.monotonic(), error
                 raise
             self._refused = None
-            for event, entry in zip(decided, written, strict=True):
-                advance(self._state, event, entry.stamp)
+            written = [
+                event.model_copy(update={"generation": row[0], "time": row[1]})
+                for event, row in zip(decided, rows, strict=True)
+            ]
+            for event in written:
+                advance(self._state, event)
             self.lock.fresh = True
             return tuple(written)

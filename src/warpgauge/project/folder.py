@@ -15,7 +15,6 @@ from warpgauge.project.document import Document
 from warpgauge.project.foregrounds import found_again, load_foreground, missing_area
 from warpgauge.project.images import image_problem, missing_image, open_image
 from warpgauge.project.points import load
-from warpgauge.project.witness import DrawWitness
 
 
 class ProjectFolder(ABC):
@@ -108,11 +107,6 @@ class ProjectFolder(ABC):
         if role not in self.document.images:
             raise InvalidInputError(f"The project has no {role.replace('_', ' ')}.")
         return open_image(self.folder, self.document.images[role], role)
-
-    @property
-    def draw_witness(self) -> DrawWitness:
-        """What this person's state folder knows of random draws of questions about these images."""
-        return DrawWitness(self.document.images[role].content_hash for role in ("fixed", "moving"))
 
     def image_problems(self, *, thorough: bool = False) -> list[str]:
         """Return which images are missing or changed, one sentence each."""

@@ -12,10 +12,10 @@ from warpgauge.display import counted
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import content_hash, one_line
 from warpgauge.io.inside import Inside
+from warpgauge.project.chain import Row, chained
 from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
-from warpgauge.project.event_log import Row, entry_of, moment_of
-from warpgauge.project.events import replay
+from warpgauge.project.events import moment_of, replay
 from warpgauge.project.foregrounds import load_foreground
 from warpgauge.project.images import image_problem
 from warpgauge.project.permission import check_permission
@@ -23,7 +23,6 @@ from warpgauge.project.points import load
 from warpgauge.project.recovery import Lost, Recovery, mirror_rows
 from warpgauge.project.state import State
 from warpgauge.project.stores import store_of
-from warpgauge.project.values import chained
 
 _FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -154,7 +153,7 @@ class _Verifier:
     def _replay(self, rows: list[Row], document: Document) -> State | None:
         try:
             with project_content("The annotation log"):
-                state = replay((entry_of(row) for row in rows), document.images["fixed"].grid.d)
+                state = replay(rows, document.images["fixed"].grid.d)
         except ProjectError as error:
             self.problems.append(str(error))
             return None
@@ -229,6 +228,6 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
 
     def check(rows: list[Row]) -> None:
         with project_content("The recovered log", "use another copy"):
-            replay((entry_of(row) for row in rows), document.images["fixed"].grid.d)
+            replay(rows, document.images["fixed"].grid.d)
 
     return log.recover(Lost(folder, document.id, mirrored, accept_loss, check))

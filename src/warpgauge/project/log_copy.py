@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
+from warpgauge.project.chain import Row, chained
 from warpgauge.project.document import read_document, write_document
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.event_log import Row
 from warpgauge.project.permission import check_permission, permit_new
 from warpgauge.project.stores import store_named, store_of
-from warpgauge.project.values import chained
 
 
 @dataclass(frozen=True)

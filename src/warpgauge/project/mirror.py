@@ -15,8 +15,8 @@ from typing import Any
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import one_line, write_whole
 from warpgauge.io.inside import Inside, checked_id, own_file
+from warpgauge.project.chain import chained
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.values import chained
 
 EVENTS, UNSAVED = "events.jsonl", "unsaved.jsonl"
 _COPIED = ("project.json", "candidates.npz", "targets.npz", "fixed_foreground.npz", "moving_foreground.npz")

@@ -19,12 +19,12 @@ from typing import Any
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import one_line, require
 from warpgauge.project import postgres_schema as schema
+from warpgauge.project.chain import Row
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
+from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, chained_rows
 from warpgauge.project.postgres_connection import shown_address
 from warpgauge.project.postgres_listener import listen
 from warpgauge.project.postgres_pool import Line, Pool
-from warpgauge.project.values import Entry
 
 _PAUSE = 0.5  # seconds after a failed connection within which no other is tried
 _NO_WITNESS = (
@@ -159,7 +159,7 @@ class PostgresLog(EventLog):
         with self._reading() as connection:
             return self._query(connection, after)
 
-    def read(self, after: int = 0) -> list[Entry]:
+    def read(self, after: int = 0) -> list[Row]:
         """Return the events with a generation above ``after``, in order."""
         with self._held():
             for attempt in (1, 2):  # a connection that was cut since is seen only now
@@ -173,7 +173,7 @@ class PostgresLog(EventLog):
             self._note(events)
             return events
 
-    def _since(self, connection: Any, after: int) -> tuple[list[Entry], Row]:
+    def _since(self, connection: Any, after: int) -> tuple[list[Row], Row]:
         """Return the events after a generation, and the last row; raise when the log lacks what was seen in it."""
         rows = self._query(connection, max(0, after - 1))
         known = self._last
@@ -185,7 +185,7 @@ class PostgresLog(EventLog):
                     f"{known.generation} of this project, which was acknowledged at {known.time}: an older copy of it "
                     f"was put back, so the action was not saved; stop the server and run warpgauge verify."
                 )
-        return [entry_of(row) for row in rows if row[0] > after], rows[-1] if rows else (0, "")
+        return [row for row in rows if row[0] > after], rows[-1] if rows else (0, "")
 
     def _is_lost(self) -> bool:
         return self._line is None or bool(self._line.connection.closed or self._line.connection.broken)
@@ -197,7 +197,7 @@ class PostgresLog(EventLog):
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def append(self, after: int, decide: Decide) -> list[Entry]:
+    def append(self, after: int, decide: Decide) -> list[Row]:
         """Write events in one transaction; see `EventLog.append`."""
         with self._held():
             for attempt in (1, 2):
@@ -218,7 +218,7 @@ class PostgresLog(EventLog):
                         raise self._unsaved(error) from error
             raise AssertionError  # both attempts return or raise
 
-    def _append(self, connection: Any, after: int, decide: Decide) -> list[Entry]:
+    def _append(self, connection: Any, after: int, decide: Decide) -> list[Row]:
         size: int | None = None
         rows: list[Row] = []
         try:
@@ -238,9 +238,8 @@ class PostgresLog(EventLog):
                 if not connection.closed:
                     connection.execute("ROLLBACK")
             raise
-        written = [entry_of(row) for row in rows]
-        self._note([*fresh, *written])
-        return written
+        self._note([*fresh, *rows])
+        return rows
 
     def _commit(self, connection: Any, rows: Sequence[Row]) -> None:
         """Commit; where the answer is lost, look whether it was done."""

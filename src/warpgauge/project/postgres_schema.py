@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpgauge.io.files import one_line, require
+from warpgauge.project.chain import Row
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.event_log import COLUMNS, Row
+from warpgauge.project.event_log import COLUMNS
 from warpgauge.project.postgres_connection import connect, shown_address
 
 # The tables of the log in PostgreSQL, their versions, and the migration from each version to the next.

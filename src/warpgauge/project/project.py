@@ -28,6 +28,7 @@ from warpgauge.project.events import (
     Align,
     ChangeSettings,
     Event,
+    LinkedImage,
     Register,
     Relink,
     SetTransform,
@@ -43,7 +44,7 @@ from warpgauge.project.points import Progress
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.stores import store_of
-from warpgauge.project.values import ORGANISER, Entry
+from warpgauge.project.values import ORGANISER
 
 if TYPE_CHECKING:
     from warpgauge.registration.rough_alignment import Alignment
@@ -228,6 +229,12 @@ class Project(ProjectFolder):
         return self.document.settings.changed(**changes) if changes else self.document.settings
 
     @property
+    def draw_seed(self) -> int:
+        """Secret seed of where drawn questions, controls and repeats fall; that of the settings where it is given."""
+        given = self.settings.audit_seed
+        return self.document.draw_seed if given is None else given
+
+    @property
     def readonly(self) -> bool:
         """Whether the folder could not be opened for writing."""
         return self._store.log.readonly
@@ -273,7 +280,7 @@ class Project(ProjectFolder):
         self.append(Align(rater=alignments.PROGRAM, accepted=None, **found.to_dict()))
         return found
 
-    def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Entry:
+    def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Event:
         """Accept or refuse the alignment that was proposed last; an accepted one is the mean from then on."""
         return self.append(alignments.answer_event(self, accepted, rater))[0]
 
@@ -282,15 +289,15 @@ class Project(ProjectFolder):
         """What the log says now, events of other processes included; not to be changed."""
         return self._store.state
 
-    def sync(self) -> list[Entry]:
-        """Read what other processes have written since, and return it."""
-        return self._store.sync()
+    def sync(self) -> None:
+        """Read what other processes have written since."""
+        self._store.sync()
 
-    def events(self, after: int = 0) -> list[Entry]:
+    def events(self, after: int = 0) -> list[Event]:
         """Return the events of the log with a generation above ``after``."""
-        return self._store.log.read(after)
+        return [read_event(row, self.d) for row in self._store.log.read(after)]
 
-    def append(self, *new: Event) -> tuple[Entry, ...]:
+    def append(self, *new: Event) -> tuple[Event, ...]:
         """Write events, all or none; when this returns they are on the disk.
 
         Raises
@@ -335,8 +342,8 @@ class Project(ProjectFolder):
         told = {role: images[role] for role, path in given.items() if path is not None}
         if not told:
             return
-        paths = {role: {"path": one.path, "content_hash": one.content_hash} for role, one in told.items()}
-        event = read_event(Relink(rater=rater, images=paths), self.d)
+        paths = {role: LinkedImage(path=one.path, content_hash=one.content_hash) for role, one in told.items()}
+        event = Relink(rater=rater, images=paths)
 
         def decide(state: State) -> list[Event]:
             # While no other process can write, so that two of them cannot cross.
@@ -367,18 +374,18 @@ class Project(ProjectFolder):
 
     def add_rater(
         self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER
-    ) -> Entry:
+    ) -> Event:
         """Register a person, or change their role or token; the hash of the token is kept as it is given."""
         return self._register(Register(rater=by, name=name, role=role, token_hash=token_hash))
 
-    def revoke_rater(self, name: str, *, by: str = ORGANISER) -> Entry:
+    def revoke_rater(self, name: str, *, by: str = ORGANISER) -> Event:
         """Take a person's rights away; what they did stays."""
         known = self.state.raters.get(name)
         if known is None:
             raise InvalidInputError(f"There is no registered rater {name!r}.")
         return self._register(Register(rater=by, name=name, role=known.role, revoked=True))
 
-    def _register(self, person: Register) -> Entry:
+    def _register(self, person: Register) -> Event:
         # The first registration makes an organiser of whoever does it, or nobody could do the second.
         by, first = person.rater, []
         if not self.state.raters and (person.name, person.role) != (by, ORGANISER):
@@ -394,7 +401,7 @@ class Project(ProjectFolder):
         replace: bool = False,
         reference: bool = False,
         rater: str = ORGANISER,
-    ) -> Entry:
+    ) -> Event:
         """Copy a registration result into the project and log it with its hashes.
 
         The copy is read first: one that cannot be read, or that has another dimension than the project, is not added.
@@ -446,11 +453,11 @@ class Project(ProjectFolder):
         """Return whether the files of a transform are those that were added, by their hashes."""
         return transforms.is_unchanged(self.folder, self.state.transforms[name])
 
-    def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Entry:
+    def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Event:
         """Take a transform out of the project's tables; its files stay."""
         return self.append(SetTransform(rater=rater, name=name))[0]
 
-    def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Entry:
+    def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Event:
         """Rename a transform; its files stay where they are."""
         return self.append(*transforms.renaming(self.state, name, new_name, rater))[0]
 
@@ -458,7 +465,11 @@ class Project(ProjectFolder):
         """Check hashes, the file of the log, its chain, and that it can be replayed; report every problem."""
         return verify_project(self.folder)
 
-    def fingerprint(self) -> str:
-        """Digest of the last event; two copies have the same one exactly when their logs are equal."""
-        last = self.events(max(0, self.state.generation - 1))
-        return last[-1].digest if last else ""
+    def fingerprint(self, generation: int | None = None) -> str:
+        """Digest of an event, the last one by default; two logs have the same one exactly when they are equal so far.
+
+        Empty where there is no such event.
+        """
+        at = self.state.generation if generation is None else generation
+        rows = self._store.log.read(at - 1) if at > 0 else []
+        return str(rows[0][-1]) if rows else ""

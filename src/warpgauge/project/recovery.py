@@ -11,13 +11,12 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line, sync_folder
 from warpgauge.io.inside import Inside
 from warpgauge.project import sqlite_schema as schema
+from warpgauge.project.chain import Row, chained
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.event_log import Row
 from warpgauge.project.log_head import Head, newest, read_head, write_head
 from warpgauge.project.mirror import EVENTS, read_mirror
 from warpgauge.project.sqlite_log import SqliteLog
 from warpgauge.project.sqlite_schema import SELECT, put_aside
-from warpgauge.project.values import chained
 from warpgauge.project.witness import Witness
 
 

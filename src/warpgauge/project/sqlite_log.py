@@ -22,11 +22,11 @@ from typing import TypeVar
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.files import one_line
 from warpgauge.project import sqlite_schema as schema
+from warpgauge.project.chain import Row
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, Row, chained_rows, entry_of
+from warpgauge.project.event_log import BUSY_SECONDS, Decide, EventLog, Integrity, chained_rows
 from warpgauge.project.log_head import FILE as HEAD
 from warpgauge.project.log_head import Head, head_path, head_problem, newest, read_head, write_head
-from warpgauge.project.values import Entry
 from warpgauge.project.witness import Witness
 
 FILE = "annotations.sqlite"
@@ -103,7 +103,7 @@ class SqliteLog(EventLog):
         with self.reading() as connection:
             self._check_same(connection)
 
-    def read(self, after: int = 0) -> list[Entry]:
+    def read(self, after: int = 0) -> list[Row]:
         """Return the events with a generation above ``after``, in order."""
         with self.reading() as connection:
             events = _read(self._check_same(connection), after)
@@ -172,7 +172,7 @@ class SqliteLog(EventLog):
         if problem is not None:
             raise StorageError(f"{problem} Nothing is written until warpgauge recover has settled it.")
 
-    def append(self, after: int, decide: Decide) -> list[Entry]:
+    def append(self, after: int, decide: Decide) -> list[Row]:
         """Write events in one transaction; see `EventLog.append`."""
         with self._lock:
             if self.readonly:
@@ -190,7 +190,7 @@ class SqliteLog(EventLog):
                     raise schema.unsaved(self.path, error) from error
                 time.sleep(random.uniform(0, 0.02))
 
-    def _append(self, after: int, decide: Decide) -> list[Entry]:
+    def _append(self, after: int, decide: Decide) -> list[Row]:
         connection = self._connected()
         if self.readonly:
             raise StorageError(
@@ -220,12 +220,11 @@ class SqliteLog(EventLog):
             if self._connection is connection and connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        written = [entry_of(row) for row in rows]
-        self._note(written)
+        self._note(rows)
         self._check_same(connection)
-        if written:
+        if rows:
             self._keep_head()
-        return written
+        return rows
 
     def _keep_head(self) -> None:
         try:
@@ -392,8 +391,5 @@ class SqliteLog(EventLog):
         return connection
 
 
-def _read(connection: sqlite3.Connection, after: int) -> list[Entry]:
-    return [
-        entry_of(row)
-        for row in connection.execute(f"{schema.SELECT} WHERE generation > ? ORDER BY generation", (after,))
-    ]
+def _read(connection: sqlite3.Connection, after: int) -> list[Row]:
+    return connection.execute(f"{schema.SELECT} WHERE generation > ? ORDER BY generation", (after,)).fetchall()

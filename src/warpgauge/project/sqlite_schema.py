@@ -14,9 +14,9 @@ from pathlib import Path
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import one_line
 from warpgauge.io.inside import own_file
+from warpgauge.project.chain import chained
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.event_log import COLUMNS
-from warpgauge.project.values import chained
 
 # Opening the file of a log in SQLite, and the sentences that its errors become.
 

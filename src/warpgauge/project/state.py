@@ -1,163 +1,92 @@
-"""The state of a project: a fold over its log.
+"""The state of a project: a fold over its log, which holds the events by what they are about.
 
 `warpgauge.project.events.replay` applies events one after the other to an empty `State`; nothing else ever changes one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from warpgauge.project.values import (
-    REVOKED,
-    AlignmentRecord,
-    Answer,
-    AuditRound,
-    Cell,
-    ControlsRecord,
-    FitRecord,
-    NoteRecord,
-    Placement,
-    Proposal,
-    QueryRecord,
-    RaterRecord,
-    SealRecord,
-    Settled,
-    Stamp,
-    Step,
-    TransformRecord,
-    Unsealed,
-)
+from warpgauge.project.values import REVOKED, Cell, Placement, Step
+
+if TYPE_CHECKING:
+    from warpgauge.project.events import (
+        AddControls,
+        Align,
+        Ask,
+        DrawAudit,
+        Event,
+        Exclude,
+        Fit,
+        Place,
+        Register,
+        Resolve,
+        SetTransform,
+        Skip,
+        SkipStart,
+        Unseal,
+    )
 
 _NOTHING = Cell()
-_READ = "_read"  # of a state that was begun: how to read what it lacks
 
 
 @dataclass
 class State:
-    """What the log says, as of ``generation``; read it, and leave changing it to `advance`.
-
-    Attributes
-    ----------
-    generation : int
-        Of the last event.
-    queries : list of QueryRecord
-        The list that all raters share.
-    cells : dict
-        ``(rater, query)`` to `Cell`; only touched ones are there.
-    cells_at, changed_at : dict
-        Of each location with answers, the keys of its cells, and the generation of the last event that changed one.
-    touched : dict
-        ``(rater, query)`` to the stamp of the last event that changed the cell.
-    done, undone : dict
-        Of each rater, the actions that undo and redo would go over next, last first out.
-    last_action : dict
-        Of each rater, the stamp of the last event that changed any of their answers.
-    trails : dict
-        Of each rater, the queries in the order in which they were first answered or put aside.
-    deferred : dict
-        ``(rater, query)`` to the generation at which it was put aside and not answered since.
-    proposals : dict
-        ``(rater, query)`` to the better places that were asked for there (`Proposal`), oldest first, taken or not;
-        those for places of the rater's own choice are at ``(rater, None)``.
-    excluded : dict
-        ``(rater, query)`` to the stamp of the event by which the organiser took the mark out.
-    resolved : dict
-        Location to how the organiser settled it.
-    batches : dict
-        Name of an import to the number of its actions that are in force.
-    raters, transforms : dict
-        By name.
-    first_added : dict
-        Content of a transform (`TransformRecord.content`) to the generation at which it was first added, by any name.
-    fits : list of FitRecord
-        Learned weights, oldest first.
-    fit_marks : dict
-        Generation of a fit to the generations of the placements that it rests on; empty for fits to other projects.
-    removed : dict
-        Generation of an answer that is no longer in force to the generation of the event that took it out.
-    withdrawn : dict
-        Suggestion that nobody had answered to the stamp of the event that took it from the list.
-    starts_skipped : dict
-        Rater to the stamp of the event by which the guided start was skipped.
-    model_generation : int
-        Of the last event that may have changed what the model is conditioned on.
-    alignment : AlignmentRecord or None
-        The last rough alignment that was proposed, accepted or refused.
-    settings : dict
-        Settings that were changed since the project was made, by name.
-    settings_generation, images_generation : int
-        Of the last event that changed settings, and of the last that linked images anew.
-    audits : list of AuditRound
-        Rounds of audit questions, oldest first.
-    controls : ControlsRecord or None
-        Points with known matches that are in use.
-    seal : SealRecord or None
-        How answers of the list are drawn to be sealed, once the first draw was due.
-    unsealed : list of Unsealed
-        When sealed answers were opened, oldest first.
-    notes : dict
-        Subject and code to the doubt that was noted there last (`NoteRecord`).
-    accepted : dict
-        Subject and code to the stamp of the event by which an organiser accepted such a doubt.
-    derived : dict
-        What others have computed from this state and would not compute again; a copy begins without.
-    """
+    """What the log says, as of ``generation``; read it, and leave changing it to `advance`."""
 
     generation: int = 0
-    queries: list[QueryRecord] = field(default_factory=list)
+    queries: list[Ask] = field(default_factory=list)
+    """The list that all raters share."""
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
+    """``(rater, query)`` to what was said; only touched ones are there."""
     cells_at: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    """Of each location with answers, the keys of its cells."""
     changed_at: dict[int, int] = field(default_factory=dict)
-    touched: dict[tuple[str, int], Stamp] = field(default_factory=dict)
+    """Of each location with answers, the generation of the last event that changed one."""
+    touched: dict[tuple[str, int], Event] = field(default_factory=dict)
+    """``(rater, query)`` to the last event that changed the cell."""
     done: dict[str, list[Step]] = field(default_factory=dict)
+    """Of each rater, the actions that undo would go over next, last first out."""
     undone: dict[str, list[Step]] = field(default_factory=dict)
-    last_action: dict[str, Stamp] = field(default_factory=dict)
+    """Of each rater, the actions that redo would go over next, last first out."""
+    last_action: dict[str, Event] = field(default_factory=dict)
+    """Of each rater, the last event that changed any of their answers."""
     trails: dict[str, list[int]] = field(default_factory=dict)
+    """Of each rater, the queries in the order in which they were first answered or put aside."""
     deferred: dict[tuple[str, int], int] = field(default_factory=dict)
-    proposals: dict[tuple[str, int | None], list[Proposal]] = field(default_factory=dict)
-    excluded: dict[tuple[str, int], Stamp] = field(default_factory=dict)
-    resolved: dict[int, Settled] = field(default_factory=dict)
+    """``(rater, query)`` to the generation at which it was put aside and not answered since."""
+    excluded: dict[tuple[str, int], Exclude] = field(default_factory=dict)
+    """``(rater, query)`` of the marks that the organiser took out."""
+    resolved: dict[int, Resolve] = field(default_factory=dict)
+    """Location to how the organiser settled it."""
     batches: dict[str, int] = field(default_factory=dict)
-    raters: dict[str, RaterRecord] = field(default_factory=dict)
-    transforms: dict[str, TransformRecord] = field(default_factory=dict)
+    """Name of an import to the number of its actions that are in force."""
+    raters: dict[str, Register] = field(default_factory=dict)
+    transforms: dict[str, SetTransform] = field(default_factory=dict)
     first_added: dict[str, int] = field(default_factory=dict)
-    fits: list[FitRecord] = field(default_factory=list)
-    fit_marks: dict[int, frozenset[int]] = field(default_factory=dict)
-    removed: dict[int, int] = field(default_factory=dict)
-    withdrawn: dict[int, Stamp] = field(default_factory=dict)
-    starts_skipped: dict[str, Stamp] = field(default_factory=dict)
+    """Content of a transform to the generation at which it was first added, by any name."""
+    fits: list[Fit] = field(default_factory=list)
+    """Learned weights, oldest first."""
+    starts_skipped: dict[str, SkipStart] = field(default_factory=dict)
     model_generation: int = 0
-    alignment: AlignmentRecord | None = None
+    """Of the last event that may have changed what the model is conditioned on."""
+    alignment: Align | None = None
+    """The last rough alignment that was proposed, accepted or refused."""
     settings: dict[str, Any] = field(default_factory=dict)
-    settings_generation: int = 0
+    """Settings that were changed since the project was made, by name."""
     images_generation: int = 0
-    audits: list[AuditRound] = field(default_factory=list)
-    controls: ControlsRecord | None = None
-    seal: SealRecord | None = None
-    unsealed: list[Unsealed] = field(default_factory=list)
-    notes: dict[tuple[str, str], NoteRecord] = field(default_factory=dict)
-    accepted: dict[tuple[str, str], Stamp] = field(default_factory=dict)
+    """Of the last event that linked images anew."""
+    audits: list[DrawAudit] = field(default_factory=list)
+    """Rounds of audit questions, oldest first."""
+    asked_in: dict[int, int] = field(default_factory=dict)
+    """Round of the audit to the number of its questions that are in the list."""
+    controls: AddControls | None = None
+    """Points with known matches that are in use."""
+    unsealed: list[Unseal] = field(default_factory=list)
+    """When sealed answers were opened, oldest first."""
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    @classmethod
-    def begun(cls, values: dict[str, Any], read: Callable[[dict[str, Any], str], None]) -> State:
-        """Return a state with some of its fields; ``read`` puts another one among them when it is first asked for."""
-        begun = cls.__new__(cls)
-        vars(begun).update(values)
-        vars(begun)[_READ] = read
-        return begun
-
-    if not TYPE_CHECKING:  # which would take every name for a field
-
-        def __getattr__(self, name: str) -> Any:
-            """Read a field that was left for later."""
-            values = vars(self)
-            if _READ not in values or name not in self.__dataclass_fields__:
-                raise AttributeError(f"A state has no {name!r}.")
-            values[_READ](values, name)
-            return values[name]
+    """What others have computed from this state and would not compute again; a copy begins without."""
 
     def copy(self) -> State:
         """Return an independent copy; the values in it are frozen and shared."""
@@ -169,23 +98,43 @@ class State:
                 values[name] = list(value)
         return State(**values)
 
+    # What events change, with all that follows from it.
+
+    def set_cell(self, rater: str, query: int, cell: Cell, event: Event) -> None:
+        """Write an answer."""
+        location = self.queries[query].location
+        self.extend_trail(rater, query)
+        if (rater, query) not in self.cells:
+            self.cells_at.setdefault(location, []).append((rater, query))
+        self.cells[rater, query] = cell
+        self.changed_at[location] = event.generation
+        self.touched[rater, query] = event
+        self.deferred.pop((rater, query), None)
+        self.model_generation = event.generation
+
+    def extend_trail(self, rater: str, query: int) -> None:
+        """Add a query to a rater's trail before it is answered or put aside, unless it was before."""
+        if (rater, query) not in self.cells and (rater, query) not in self.deferred:
+            self.trails.setdefault(rater, []).append(query)
+
+    def count_batch(self, batch: str | None, change: int) -> None:
+        """Count the actions of an import that are in force."""
+        if batch is not None:
+            self.batches[batch] = self.batches.get(batch, 0) + change
+
+    # What it says.
+
     def cell(self, rater: str, query: int) -> Cell:
         """Return what the rater has said to the query."""
         return self.cells.get((rater, query), _NOTHING)
 
-    def answer(self, rater: str, query: int) -> Answer:
-        """Placement with its stamp, skip, or None."""
+    def answer(self, rater: str, query: int) -> Place | Skip | None:
+        """Return the event by which the rater answered, or None."""
         return self.cell(rater, query).answer
 
     def placement(self, rater: str, query: int) -> Placement | None:
         """Return where the rater has placed the match, or None."""
         return self.cell(rater, query).placement
-
-    def in_model(self, rater: str, query: int) -> bool:
-        """Return whether the rater's mark there is placed, active, not excluded, and not on a control question."""
-        cell = self.cell(rater, query)
-        used = not cell.disabled and (rater, query) not in self.excluded and not self.is_control(query)
-        return cell.placement is not None and used
 
     def is_control(self, query: int) -> bool:
         """Return whether the match at the query's location is known: answers to it only measure the rater."""
@@ -200,8 +149,8 @@ class State:
 
     def was_sealed(self, query: int) -> bool:
         """Return whether answers at the location of the query were sealed when it was asked, opened since or not."""
-        first = self.queries[self.queries[query].location]
-        return first.sealed or (first.audit is not None and self.audits[first.audit[0]].sealed)
+        drawn = self.queries[self.queries[query].location].audit
+        return drawn is not None and self.audits[drawn[0]].sealed
 
     def opened_at(self, query: int) -> int | None:
         """Return the generation at which sealed answers were first opened after the location of the query was asked."""
@@ -218,10 +167,6 @@ class State:
         answered = any(key[1] == query and self.cells[key].answer is not None for key in keys)
         return answered or any(number == query for _, number in self.deferred)
 
-    def rests_on_removed(self, generation: int) -> bool:
-        """Return whether an answer that was valid at a generation has been changed or undone since."""
-        return any(given < generation < taken for given, taken in self.removed.items())
-
     def answered(self, rater: str) -> list[int]:
         """Return the queries that the rater placed or skipped, in the order of the list."""
         return sorted(query for query in self.trails.get(rater, ()) if self.answer(rater, query) is not None)
@@ -230,14 +175,10 @@ class State:
         """Names of all who have placed or skipped anything that stands, sorted."""
         return sorted({rater for (rater, _), cell in self.cells.items() if cell.answer is not None})
 
-    def doubts(self, subject: str) -> list[NoteRecord]:
-        """Return the noted doubts about a subject that nobody has accepted."""
-        return [note for key, note in self.notes.items() if key[0] == subject and key not in self.accepted]
-
     @property
     def has_raters(self) -> bool:
         """Whether somebody is registered as a rater: until then everybody who answers organises."""
-        return any(record.role == "rater" for record in self.raters.values())
+        return any(person.role == "rater" for person in self.raters.values())
 
     def role(self, name: str) -> str:
         """Role of a person; where nobody is registered everybody organises, else strangers are raters."""

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
+from warpgauge.project.chain import Row
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError
-from warpgauge.project.event_log import EventLog, Row
+from warpgauge.project.event_log import EventLog
 from warpgauge.project.log_head import Head, write_head
 from warpgauge.project.postgres_connection import VARIABLE, address_in_force, is_address, shown_address, stored_address
 from warpgauge.project.recovery import Lost, Recovery, recover_file

@@ -23,7 +23,6 @@ from warpgauge.project.events import SetTransform
 from warpgauge.project.images import unwritable
 from warpgauge.project.names import checked_name
 from warpgauge.project.state import State
-from warpgauge.project.values import TransformRecord
 
 # Stored among the options: how many of the files are to be read; the others are drawn in by those.
 _SOURCES = "sources"
@@ -86,7 +85,7 @@ def _copied(source: Path, aim: Path) -> Path:
 
 
 def read_record(
-    folder: Path, record: TransformRecord, fixed: Grid, moving: Grid, options: Mapping[str, Any] | None = None
+    folder: Path, record: SetTransform, fixed: Grid, moving: Grid, options: Mapping[str, Any] | None = None
 ) -> Transform:
     """Read a transform that was added, with the options stored then; further ``options`` replace stored ones."""
     if type(record.options.get(_SOURCES, 1)) is not int:
@@ -95,7 +94,7 @@ def read_record(
         return _read(folder, record.files, {**record.options, **(options or {})}, fixed, moving)
 
 
-def is_unchanged(folder: Path, record: TransformRecord) -> bool:
+def is_unchanged(folder: Path, record: SetTransform) -> bool:
     """Return whether the files of a transform have the hashes of those that were added."""
     try:
         with confined(folder):
@@ -144,7 +143,7 @@ def renaming(state: State, name: str, new_name: str, rater: str) -> list[SetTran
         name=new_name,
         files=record.files,
         hashes=record.hashes,
-        options=dict(record.options),
+        options=record.options,
         reference=record.reference,
     )
     return [renamed, SetTransform(rater=rater, name=name)]

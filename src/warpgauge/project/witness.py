@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from warpgauge.io.files import write_whole
@@ -17,7 +16,6 @@ from warpgauge.project.log_head import Head
 from warpgauge.project.own_state import is_private, private_folder, state_files
 
 _LARGEST = 4096
-_MOST_DRAWS = 2000  # 12 bytes each
 
 
 class Witness:
@@ -62,41 +60,3 @@ class Witness:
                     return
             except OSError:
                 continue
-
-
-class DrawWitness:
-    """Seeds of all random draws of questions about a pair of images, from whichever project.
-
-    Parameters
-    ----------
-    images : iterable of str
-        Hashes of their content.
-    """
-
-    def __init__(self, images: Iterable[str]) -> None:
-        key = hashlib.sha256(json.dumps(sorted(images)).encode())
-        self._files = state_files(f"draws/{key.hexdigest()}")
-
-    def record(self, seed: int) -> None:
-        """Record a draw; the latest 2,000 are kept. Not being able to is no error."""
-        for file in self._files:
-            try:
-                if private_folder(file):
-                    kept = [*_seeds(file), seed][-_MOST_DRAWS:]
-                    write_whole(file, json.dumps(kept).encode("ascii"))
-                    return
-            except OSError:
-                continue
-
-    def others(self, own: Collection[int]) -> int:
-        """Count the draws that are not among a project's own."""
-        return len({seed for file in self._files for seed in _seeds(file)}.difference(own))
-
-
-def _seeds(file: Path) -> list[int]:
-    try:
-        if is_private(file.parent) and file.stat().st_size <= 16 * _MOST_DRAWS:
-            return [int(one) for one in json.loads(file.read_text(encoding="ascii"))]
-    except (OSError, ValueError, TypeError):
-        pass
-    return []

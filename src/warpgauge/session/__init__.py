@@ -4,7 +4,6 @@ from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement
 from warpgauge.session.answers import Saved, Start
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
-from warpgauge.session.nearby import Sight
 from warpgauge.session.plausibility import UnconfirmedError
 from warpgauge.session.progress import Curve, Progress, StopRule
 from warpgauge.session.queries import Prediction, Query
@@ -23,7 +22,6 @@ __all__ = [
     "RaterSummary",
     "Saved",
     "Session",
-    "Sight",
     "Start",
     "StopRule",
     "UnconfirmedError",

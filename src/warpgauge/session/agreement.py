@@ -11,7 +11,7 @@ from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.core.rater_fusion import FusedPlacements
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
-from warpgauge.project import Placed, Skipped, State
+from warpgauge.project import Place, Skip, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_marks
 from warpgauge.session.queries import placed_count
 
@@ -59,9 +59,6 @@ class RaterSummary:
     scatter : float or None
         Root mean squared distance from the fused placement.
     intra : IntraRater or None
-    snap_asked, snap_shown, snap_taken : int
-        Proposals from the images that the rater asked for, those in which a place was shown, and standing marks that
-        were moved to one.
     """
 
     name: str
@@ -74,9 +71,6 @@ class RaterSummary:
     bias_se: Floats | None
     scatter: float | None
     intra: IntraRater | None
-    snap_asked: int = 0
-    snap_shown: int = 0
-    snap_taken: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +138,7 @@ class RaterOffset:
     p: float
 
 
-def rater_offsets(fused: FusedPlacements) -> list[RaterOffset]:
+def offsets_of(fused: FusedPlacements) -> list[RaterOffset]:
     """Return the raters whose offset is larger than chance allows (1 in 100 for all raters together)."""
     found = []
     for name, offset, error in zip(fused.raters, fused.bias, fused.bias_se, strict=True):
@@ -157,18 +151,23 @@ def rater_offsets(fused: FusedPlacements) -> list[RaterOffset]:
 
 
 def intra_rater(state: State, rater: str) -> IntraRater | None:
-    """Compare a rater's answers to repeated queries with the first ones; None where none was asked twice."""
+    """Compare a rater's answers to repeated queries with the first ones; None where none was asked twice.
+
+    A placement that was taken out, by its rater or the organiser, is not counted.
+    """
     distances, changed, d = [], 0, 2
     for query in state.queries:
         if query.origin != "repeat" or query.same_as is None:
             continue
+        if not (_counts(state, rater, query.same_as) and _counts(state, rater, query.number)):
+            continue
         first, second = state.answer(rater, query.same_as), state.answer(rater, query.number)
-        if isinstance(first, Placed) and isinstance(second, Placed):
+        if isinstance(first, Place) and isinstance(second, Place):
             one, other = first.placement, second.placement
             if one.fixed != other.fixed:
                 continue  # matches of two points cannot be compared
-            d = len(one.point)
-            distances.append(float(np.linalg.norm(np.subtract(one.point, other.point))))
+            d = len(one.moving)
+            distances.append(float(np.linalg.norm(np.subtract(one.moving, other.moving))))
         elif first is not None and second is not None and type(first) is not type(second):
             changed += 1
     if not distances and not changed:
@@ -180,6 +179,10 @@ def intra_rater(state: State, rater: str) -> IntraRater | None:
     return IntraRater(len(distances), lengths, mean, sd, changed)
 
 
+def _counts(state: State, rater: str, number: int) -> bool:
+    return not state.cell(rater, number).disabled and (rater, number) not in state.excluded
+
+
 def median_seconds(state: State, rater: str | None = None) -> float | None:
     """Return the median time for an answer; None where no time was recorded."""
     told = seconds(state, rater)
@@ -188,22 +191,21 @@ def median_seconds(state: State, rater: str | None = None) -> float | None:
 
 def seconds(state: State, rater: str | None = None) -> list[float]:
     """Return the recorded times of answers, in the order of the answers."""
-    stamps = [cell.answer.stamp for (who, _), cell in state.cells.items() if rater in (None, who) and cell.answer]
-    ordered = sorted(stamps, key=lambda stamp: stamp.generation)
-    return [stamp.duration for stamp in ordered if stamp.duration is not None]
+    answers = [cell.answer for (who, _), cell in state.cells.items() if rater in (None, who) and cell.answer]
+    ordered = sorted(answers, key=lambda answer: answer.generation)
+    return [answer.duration for answer in ordered if answer.duration is not None]
 
 
 def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreement:
     """Summarise raters and locations."""
-    begun = {name for name, _ in (*state.deferred, *state.proposals)}
-    names = sorted(set(state.who_answered()) | begun | set(state.raters))
+    names = sorted(set(state.who_answered()) | {name for name, _ in state.deferred} | set(state.raters))
     summaries = tuple(_summary(state, located, name) for name in names)
     marks: dict[int, list[Mark]] = {}
     for mark in all_marks(state):
         marks.setdefault(mark.query.location, []).append(mark)
     skips: dict[int, dict[str, str]] = {}
     for (who, number), cell in state.cells.items():
-        if isinstance(cell.answer, Skipped) and not state.is_sealed(number):
+        if isinstance(cell.answer, Skip) and not state.is_sealed(number):
             skips.setdefault(state.queries[number].location, {})[who] = cell.answer.reason
     asked = sorted({query.location for query in state.queries if not state.is_sealed(query.number)})
     locations = tuple(
@@ -218,14 +220,12 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
 
 def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSummary:
     cells = [cell for (who, _), cell in state.cells.items() if who == name]
-    placements = [cell.placement for cell in cells if cell.placement is not None]
-    proposals = [one for (who, _), found in state.proposals.items() if who == name for one in found]
     fused, bias, bias_se, scatter = located.fused, None, None, None
     if fused is not None and name in fused.raters:
         row = fused.raters.index(name)
         bias, bias_se = fused.bias[row], fused.bias_se[row]
         offsets = [
-            np.subtract(mark.placement.point, fused.points[number])
+            np.subtract(mark.placement.moving, fused.points[number])
             for number, place in enumerate(located.fused_rows)
             for mark in located.marks[place]
             if mark.rater == name
@@ -236,15 +236,12 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
         state.role(name),
         placed_count(state, name),
         sum(who == name for who, _ in state.deferred),
-        dict(Counter(cell.answer.reason for cell in cells if isinstance(cell.answer, Skipped))),
+        dict(Counter(cell.answer.reason for cell in cells if isinstance(cell.answer, Skip))),
         median_seconds(state, name),
         bias,
         bias_se,
         scatter,
         intra_rater(state, name),
-        len(proposals),
-        sum(one.proposed is not None for one in proposals),
-        sum(placement.snapped_from is not None for placement in placements),
     )
 
 
@@ -260,7 +257,7 @@ def _location(
     from scipy.spatial.distance import pdist
 
     used = located.marks[row] if row is not None else ()
-    lengths = pdist([mark.placement.point for mark in used]) if len(used) > 1 else np.empty(0)
+    lengths = pdist([mark.placement.moving for mark in used]) if len(used) > 1 else np.empty(0)
     point = covariance = half_lengths = axes = None
     if row is not None:
         point, covariance = located.annotations.moving_points[row], located.annotations.covariances[row]

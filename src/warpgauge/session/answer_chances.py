@@ -2,27 +2,21 @@
 
 The formulas are in `warpgauge.core.expected_answers`; here are the moving image, the answers and the reach of each
 reason for a skip. Of more than 2,000 candidates, the chance is worked out at about so many anchors among them and
-interpolated: it changes slowly over the image. How distinctive a candidate is does not: it is looked at only for the
-candidates around the most informative one, which it may give way to.
+interpolated: it changes slowly over the image.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from warpgauge.core.arrays import Ints
-from warpgauge.core.expected_answers import AnswerField, Recognition, chance_in_box, chance_in_region
+from warpgauge.core.expected_answers import AnswerField, chance_in_box, chance_in_region
 from warpgauge.core.process import Posterior
-from warpgauge.errors import SuspiciousDataWarning, WarpgaugeError
 from warpgauge.geometry import Floats
-from warpgauge.project import Placed, Project, Skipped, State
-from warpgauge.session.nearby import Sight
+from warpgauge.project import Place, Project, Skip, State
 
 # How far an answer or a skip speaks for its neighbourhood, as a share of the fixed image's diagonal: an overlap or a
 # tear is large, an ambiguous structure is not.
@@ -37,12 +31,6 @@ SKIP_REACHES = {
 # So many answers at the same place make up for a skip.
 SKIP_WEIGHT = 2.0
 _MOST_ANCHORS = 2000
-# A question may go to one of so many candidates, within this share of the diagonal, around the most informative one.
-MOST_COMPARED = 12
-ASIDE = 0.03
-# Skips that tell that a place was not recognised, and how many of the last answers are learned from.
-UNRECOGNISED = ("ambiguous", "not_visible")
-MOST_LEARNED = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,66 +92,21 @@ class Chances:
         points = self.anchors.points
         return self.anchors.spread(self.field(state).at(points) * self.inside(posterior, points))
 
-    @cached_property
-    def _sight(self) -> Sight | None:
-        try:
-            return Sight.of(self.project)
-        except WarpgaugeError as error:
-            note = f"{error} Until then, questions are chosen without looking at how distinctive places are."
-            warnings.warn(note, SuspiciousDataWarning, stacklevel=2)
-            return None
-
-    @cached_property
-    def _distinct(self) -> dict[tuple[float, ...], float]:
-        return {}
-
-    def distinct(self, point: Sequence[float]) -> float | None:
-        """Return how distinctive a point is; None where that cannot be told."""
-        key, sight = tuple(float(value) for value in point), self._sight
-        if key not in self._distinct and sight is not None:
-            self._distinct[key] = sight.distinctiveness(np.array(key))
-        return self._distinct.get(key)
-
-    def around(self, row: int) -> list[int]:
-        """Return the candidates that a question about one may go to, itself first."""
-        candidates = self.project.candidates
-        squared = np.square(candidates - candidates[row]).sum(axis=1)
-        near = np.flatnonzero(squared < (ASIDE * self.project.fixed_grid.diagonal) ** 2)
-        nearest = near[np.argsort(squared[near], kind="stable")][:MOST_COMPARED]
-        return [row, *(int(k) for k in nearest if k != row)]
-
-    def recognition(self, state: State) -> Recognition:
-        """Return the chance of recognising a place, learned from the last answers and skips of all raters."""
-        told: list[tuple[int, bool]] = []
-        for (_, number), cell in reversed(state.cells.items()):
-            skipped = isinstance(cell.answer, Skipped) and cell.answer.reason in UNRECOGNISED
-            if skipped or isinstance(cell.answer, Placed):
-                told.append((number, not skipped))
-            if len(told) == MOST_LEARNED:
-                break
-        # Without a skip there is nothing to tell places apart by, and nothing is looked at.
-        if all(recognised for _, recognised in told):
-            return Recognition()
-        distinct = [self.distinct(state.queries[number].point) for number, _ in told]
-        if None in distinct:
-            return Recognition()
-        return Recognition.learned(np.array(distinct, dtype=np.float64), np.array([seen for _, seen in told]))
-
     def field(self, state: State) -> AnswerField:
         """Return the field of chances learned from all raters' answers and skips."""
         points: list[tuple[float, ...]] = []
         skipped, reaches = [], []
         for (_, number), cell in state.cells.items():
             answer, point = cell.answer, state.queries[number].point
-            if isinstance(answer, Placed):
+            if isinstance(answer, Place):
                 points.append(answer.placement.fixed or point)
                 reaches.append(ANSWER_REACH)
-            elif isinstance(answer, Skipped):
+            elif isinstance(answer, Skip):
                 points.append(point)
                 reaches.append(SKIP_REACHES[answer.reason])
             else:
                 continue
-            skipped.append(isinstance(answer, Skipped))
+            skipped.append(isinstance(answer, Skip))
         if not any(skipped):  # the field is 1 everywhere, however many answers there are
             points, skipped, reaches = [], [], []
         at = np.reshape(np.array(points, dtype=np.float64), (-1, self.project.d))

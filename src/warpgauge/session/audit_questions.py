@@ -1,18 +1,16 @@
 """Drawn questions: targets drawn at random with known probabilities and mixed with the suggestions.
 
-They are for an audit, which is sealed where the project seals answers. Answers that are not sealed serve the model as
-well.
-
-A round is drawn ahead and logged (event ``audit``); its questions enter the list one by one, at places of the list
-that nobody can guess. Raters are shown the same for them as for suggestions. What answers say is worked out in
-`warpgauge.evaluation.audit`; nothing here looks at one.
+A round is drawn ahead and logged (event ``audit``) with its first question; the others enter the list one by one, at
+places of the list that nobody can guess. Raters are shown the same for them as for suggestions. In a project with an
+audit their answers are sealed. What answers say is worked out in `warpgauge.evaluation.audit`; nothing here looks at
+one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +21,7 @@ from warpgauge.core.arrays import Ints
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats
-from warpgauge.project import AuditRound, Project, State
-from warpgauge.project.events import Ask, DrawAudit
+from warpgauge.project import Ask, DrawAudit, Project, State
 from warpgauge.session.queries import PROGRAM, is_free
 
 # Questions of a round: the design of disagreement follows what is known, so that its rounds are short.
@@ -35,37 +32,16 @@ FLOOR = 0.1
 BEYOND_PX = 3.0
 
 
-def _is_sealed(project: Project) -> bool:
-    """Return whether drawn questions are sealed."""
-    return bool(project.settings.seal) and project.settings.audit > 0
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What is expected of answers, by which questions are drawn."""
 
-
-def slots(state: State, share: float, count: int) -> list[bool]:
-    """Return which of the next ``count`` locations are audit questions: a random one in every 1 / share locations.
-
-    Places come from the seed of the first round, which nobody can guess.
-    """
-    if not state.audits or share == 0:
-        return [False] * count
-    before = sum(query.origin in ("suggested", "audit") for query in state.queries)
-    seed = state.audits[0].seed
-    return [is_slot(seed, share, before + step) for step in range(count)]
-
-
-def is_slot(seed: int, share: float, rank: int) -> bool:
-    """Return whether the question of this rank is the one drawn by the seed among its 1 / share neighbours."""
-    stretch = int(np.floor(rank * share + 1e-9))
-    for part in (stretch - 1, stretch, stretch + 1):
-        low, high = (int(np.ceil(one / share - 1e-9)) for one in (part, part + 1))
-        if part >= 0 and low <= rank < high:
-            digest = hashlib.sha256(f"{seed}\0slot\0{part}".encode()).digest()
-            return rank == low + int.from_bytes(digest[:8], "big") % (high - low)
-    return False
-
-
-def asked_of(state: State, drawn: AuditRound) -> int:
-    """Return how many questions of a round are in the list."""
-    return sum(query.audit is not None and query.audit[0] == drawn.number for query in state.queries)
+    posterior: Posterior
+    """What the answers that are not sealed say."""
+    noise: Floats
+    """Covariance of a placement, (d, d)."""
+    chance: Callable[[Floats], Floats]
+    """Returns the probability that (n, d) places can be answered."""
 
 
 def pending_candidates(state: State) -> set[int]:
@@ -73,7 +49,7 @@ def pending_candidates(state: State) -> set[int]:
     if not state.audits:
         return set()
     drawn = state.audits[-1]
-    return {one for one in drawn.candidates[asked_of(state, drawn) :] if one is not None}
+    return {one for one in drawn.candidates[state.asked_in.get(drawn.number, 0) :] if one is not None}
 
 
 def needs_round(project: Project, state: State) -> bool:
@@ -81,46 +57,23 @@ def needs_round(project: Project, state: State) -> bool:
     if not state.audits:
         return True
     drawn = state.audits[-1]
-    if asked_of(state, drawn) == len(drawn.targets):
+    if state.asked_in.get(drawn.number, 0) == len(drawn.targets):
         return True
-    known = _transforms(state) if _design(project, state) == "disagreement" else {}
-    return drawn.transforms != known or drawn.sealed != _is_sealed(project)
+    known = _transforms(state) if _design(state) == "disagreement" else {}
+    return drawn.transforms != known or drawn.sealed != (project.settings.audit > 0)
 
 
-def _design(project: Project, state: State) -> str:
-    several = len(state.transforms) > 1 and project.settings.audit_design == "auto"
-    return "disagreement" if several else "uniform"
+def _design(state: State) -> str:
+    return "disagreement" if len(state.transforms) > 1 else "uniform"
 
 
 def _transforms(state: State) -> dict[str, int]:
     return {name: record.generation for name, record in state.transforms.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Expected:
-    """What is expected of answers, by which questions are drawn.
-
-    Attributes
-    ----------
-    posterior : Posterior
-        What the answers that are not sealed say.
-    noise : (d, d) array
-        Covariance of a placement.
-    chance : callable
-        Returns the probability that (n, d) places can be answered.
-    excluded : callable
-        Returns the transforms that answers so far exclude from being the best.
-    """
-
-    posterior: Posterior
-    noise: Floats
-    chance: Callable[[Floats], Floats]
-    excluded: Callable[[], Collection[str]] = tuple
-
-
 def audit_round(project: Project, state: State, expected: Callable[[], Expected]) -> DrawAudit | None:
     """Draw a round; None where no target is left. What is expected is asked for where transforms disagree."""
-    if _design(project, state) == "uniform":
+    if _design(state) == "uniform":
         return _round(project, state, "uniform", ROUND["uniform"], lambda places: np.ones(len(places)))
     count = ROUND["disagreement"]
     return _round(project, state, "disagreement", count, lambda places: _sizes(project, state, places, expected))
@@ -155,32 +108,32 @@ def _round(
     project: Project, state: State, design: str, count: int, sizes: Callable[[Floats], Floats]
 ) -> DrawAudit | None:
     """Draw targets that were not drawn before, by the sizes of their places."""
-    number, settings = len(state.audits), project.settings
-    gone = {state.audits[query.audit[0]].targets[query.audit[1]] for query in state.queries if query.audit is not None}
+    number = len(state.audits)
+    gone = [state.audits[query.audit[0]].targets[query.audit[1]] for query in state.queries if query.audit is not None]
+    taken = [query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)]
     places, candidates = audit_places(project)
-    taken = {query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)}
-    left = np.array(
-        [row for row, one in enumerate(candidates.tolist()) if row not in gone and one not in taken], dtype=np.int64
-    )
+    is_left = ~np.isin(candidates, taken)
+    is_left[gone] = False
+    left = np.flatnonzero(is_left)
     if not len(left):
         return None
-    seed = secrets.randbits(32) if settings.audit_seed is None else _derived(settings.audit_seed, number)
+    given = project.settings.audit_seed
+    seed = secrets.randbits(32) if given is None else _derived(given, number)
     order, chances = sequential_draw(sizes(places[left]), count, np.random.default_rng(seed))
-    drawn = AuditRound(
+    return DrawAudit(
+        rater=PROGRAM,
         number=number,
         design=design,
-        sealed=_is_sealed(project),
+        sealed=project.settings.audit > 0,
         population=len(project.targets),
         drawn_before=len(gone),
         seed=seed,
-        targets=tuple(left[order].tolist()),
-        points=tuple(tuple(point) for point in places[left[order]].tolist()),
-        candidates=tuple(None if one < 0 else int(one) for one in candidates[left[order]]),
-        probabilities=tuple(chances.tolist()),
+        targets=left[order].tolist(),
+        points=places[left[order]].tolist(),
+        candidates=tuple(None if one < 0 else one for one in candidates[left[order]].tolist()),
+        probabilities=chances.tolist(),
         transforms=_transforms(state) if design == "disagreement" else {},
-        sequential=True,
     )
-    return DrawAudit(rater=PROGRAM, drawn=drawn)
 
 
 def _derived(seed: int, number: int) -> int:
@@ -200,51 +153,47 @@ def audit_places(project: Project) -> tuple[Floats, Ints]:
         tree = cKDTree(targets)
         reach = 0.5 * float(np.median(tree.query(targets, k=2)[0][:, 1]))
         distances, nearest = tree.query(candidates)
-        for candidate in np.argsort(-distances, kind="stable"):  # the nearest comes last and stays
-            if distances[candidate] <= reach:
-                found[nearest[candidate]] = candidate
+        order = np.argsort(-distances, kind="stable")
+        order = order[distances[order] <= reach]
+        found[nearest[order]] = order  # of several the last one stays, which is the nearest
     return np.where((found >= 0)[:, None], candidates[np.maximum(found, 0)], targets), found
 
 
 def _sizes(project: Project, state: State, places: Floats, expected: Callable[[], Expected]) -> Floats:
-    """Sizes by the differences of the transforms that can be read and the best of which is not known yet.
+    """Sizes by the differences of the transforms that can be read; even where fewer than two can be.
 
-    Even where fewer than two can be read. Sizes follow what earlier answers say and are above 0 everywhere, so that
-    verdicts on any two transforms stay exact.
+    Sizes follow what earlier answers say and are above 0 everywhere, so that verdicts on any two transforms stay exact.
     """
-    mapped = {}
+    mapped = []
     for name in state.transforms:
         try:
-            mapped[name] = project.transform(name).map(places)
+            mapped.append(project.transform(name).map(places))
         except WarpgaugeError:  # shown wherever transforms are listed; the draw goes on without it
             continue
     if len(mapped) < 2:
         return np.ones(len(places))
-    about = expected()
-    out = about.excluded() if len(mapped) > 2 else ()
-    open_ = [one for name, one in mapped.items() if name not in out]
-    values, known = np.stack(open_ if len(open_) > 1 else list(mapped.values())), about.posterior
+    about, values = expected(), np.stack(mapped)
+    known = about.posterior
     # Where a transform is not defined it counts as no registration, as in the verdict.
     values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, known.prior.prior_mean(places))
     beyond = BEYOND_PX * project.fixed_grid.pixel
     return contest_sizes(values, known.mean(places), known.covariance(places) + about.noise, beyond, FLOOR)
 
 
-def audit_question(state: State, number: int, gain: float | None, ahead: int = 0) -> Ask:
-    """Write the next question of the round in use as query ``number``.
+def audit_question(state: State, drawn: DrawAudit, gain: float | None, ahead: int = 0) -> Ask:
+    """Write the next question of a round as a query.
 
     Parameters
     ----------
     gain : float or None
-        Of the suggestion whose place it takes: raters may see it, and it must not tell.
+        Of the suggestion whose place it takes: it must not tell.
     ahead : int
         Questions of the round that are written at the same time, before this one.
     """
-    drawn = state.audits[-1]
-    place = asked_of(state, drawn) + ahead
+    place = state.asked_in.get(drawn.number, 0) + ahead
     return Ask(
         rater=PROGRAM,
-        query=number,
+        query=len(state.queries) + ahead,
         point=drawn.points[place],
         candidate=drawn.candidates[place],
         origin="audit",

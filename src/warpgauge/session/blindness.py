@@ -15,7 +15,6 @@ repeats leaves out one former answer at every other query too, as far back as a 
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -26,11 +25,11 @@ from warpgauge.core.process import TransformationPrior
 from warpgauge.display import counted
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import State
-from warpgauge.project.content_checks import Vector
+from warpgauge.project.values import Vector
 from warpgauge.session.fused_annotations import LocatedAnnotations, own_annotations
 from warpgauge.session.model import Model, View
 from warpgauge.session.prior import with_weights
-from warpgauge.session.queries import name_for, number_named, open_queries
+from warpgauge.session.queries import draw, name_for, number_named, open_queries
 from warpgauge.session.refit import fitted_prior, refit_steps
 
 _KEPT_PER_RATER = 3  # views: of the query, of the progress, of a former answer
@@ -61,7 +60,7 @@ class Blindness:
         if not state.has_raters:
             return "nobody is registered as a rater yet"
         if settings.shares_places:
-            return f"own marks only, but the answers of all decide the places ({', '.join(settings.shares_places)})"
+            return "own marks only, but the answers of all decide the places (answers_per_location)"
         return "yes: what a rater receives depends on nobody else's answers"
 
     # Names
@@ -96,8 +95,7 @@ class Blindness:
     def next(self, state: State, who: str) -> int | None:
         """Return the query that the rater is to answer next, as far as the list goes."""
         handed = self._handed.get(who)
-        gone = handed is None or handed in state.withdrawn or (who, handed) in state.deferred
-        if handed is not None and not gone and state.answer(who, handed) is None:
+        if handed is not None and (who, handed) not in state.deferred and state.answer(who, handed) is None:
             return handed
         waiting, aside = open_queries(state, self.project.settings, who)
         return next(iter((*waiting, *aside)), None)
@@ -121,13 +119,13 @@ class Blindness:
         settings = self.project.settings
         if settings.repeat_fraction == 0:
             return []
-        least = settings.repeat_lag + (settings.growth if settings.order == "random" else 0)
+        lag = settings.repeat_lag
         asked = [at for at in trail if state.queries[at].for_rater is None]
-        window = asked[max(0, len(asked) - least - settings.repeat_lag) : max(0, len(asked) - least + 1)]
+        window = asked[max(0, len(asked) - 2 * lag) : max(0, len(asked) - lag + 1)]
         if not window:
             return []
-        text = f"{settings.seed}\0decoy\0{who}\0{name_for(state, number)}"
-        return [window[int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % len(window)]]
+        at = draw(self.project.draw_seed, f"decoy\0{who}", name_for(state, number))
+        return [window[int(at * len(window))]]
 
     # Views
 
@@ -194,13 +192,13 @@ class Blindness:
         return found
 
     def _taught_by(self, state: State, count: int) -> int:
-        return refit_steps(self.project.settings, count)[0] if self.model.learns(state) else 0
+        return refit_steps(count)[0] if self.model.learns(state) else 0
 
     def weights(self, state: State, who: str) -> tuple[str, int | None]:
         """Return in a sentence where the weights of a rater's own model come from, and when they are learned next."""
         count = len(self.view(state, who).located)
         step = self._taught_by(state, count)
-        following = refit_steps(self.project.settings, count)[1] if self.model.learns(state) else None
+        following = refit_steps(count)[1] if self.model.learns(state) else None
         if step == 0:
             return "The weights of the kernel do not depend on your answers yet.", following
         return f"The weights were learned from {counted(step, 'answer')} of yours.", following

@@ -6,8 +6,7 @@ that nobody can guess. The model never uses an answer to one: they only measure 
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,18 +15,18 @@ from warpgauge.core.calibration import binomial_interval
 from warpgauge.core.factors import mahalanobis
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
-from warpgauge.project import Placement, Project, QueryRecord, State
-from warpgauge.project.content_checks import Vector, plain_rows
-from warpgauge.project.events import AddControls, Ask
+from warpgauge.project import Ask, Placement, Project, State
+from warpgauge.project.events import AddControls
+from warpgauge.project.values import plain_rows
 from warpgauge.session.agreement import intra_rater
-from warpgauge.session.audit_questions import is_slot
 from warpgauge.session.fused_annotations import all_marks
+from warpgauge.session.queries import PROGRAM
 
 EVERY = 8  # of so many questions one is a control question
 LEVEL = 0.95
 
 
-def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *, seed: int | None = None) -> int:
+def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str) -> int:
     """Log pairs with known matches; from now on they are mixed into the questions, each once.
 
     Pairs that are control questions already stay so; where there are no others, nothing is logged.
@@ -39,8 +38,6 @@ def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *,
         Points and their known matches, world units.
     rater : str
         An organiser.
-    seed : int, optional
-        Of their places in the list; one that nobody can guess by default.
 
     Returns
     -------
@@ -50,77 +47,53 @@ def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str, *,
     for points, grid, side in ((fixed, project.fixed_grid, "fixed"), (moving, project.moving_grid, "moving")):
         outside = np.flatnonzero(~grid.contains(points))
         if len(outside):
+            at = ", ".join(f"{value:.4g}" for value in points[outside[0]])
             raise InvalidInputError(
-                f"Control {outside[0] + 1} lies outside the {side} image, at "
-                f"{', '.join(f'{value:.4g}' for value in points[outside[0]])}; a control question needs a match that "
-                f"can be marked: leave it out."
+                f"Control {outside[0] + 1} lies outside the {side} image, at {at}; a control question needs a match "
+                f"that can be marked: leave it out."
             )
-    drawn = secrets.randbits(32) if seed is None else seed
-    former = _pairs(project.state)
-    given = zip(plain_rows(fixed), plain_rows(moving), strict=True)
-    new = [pair for pair in dict.fromkeys(given) if pair not in former]
+    former = [] if project.state.controls is None else project.state.controls.pairs
+    given = dict.fromkeys(zip(plain_rows(fixed), plain_rows(moving), strict=True))
+    new = [pair for pair in given if pair not in former]
     if new:
         all_fixed, all_moving = zip(*former, *new, strict=True)
-        project.append(AddControls(rater=rater, fixed=all_fixed, moving=all_moving, every=EVERY, seed=drawn))
+        project.append(AddControls(rater=rater, fixed=all_fixed, moving=all_moving))
     return len(new)
 
 
-def _pairs(state: State) -> list[tuple[Vector, Vector]]:
-    """Return the fixed and moving points of all control questions, asked or not."""
-    controls = state.controls
-    return [] if controls is None else list(zip(controls.fixed, controls.moving, strict=True))
-
-
-def with_controls(state: State, asked: list[Ask]) -> list[Ask]:
-    """Replace suggestions by control questions where one is due."""
-    controls = state.controls
-    if controls is None:
-        return asked
-    former = {(query.point, query.known) for query in state.queries}
-    waiting = [pair for pair in _pairs(state) if pair not in former]
-    rank = sum(query.origin in ("suggested", "audit", "control") for query in state.queries)
-    result = list(asked)
-    for step, ask in enumerate(asked):
-        due = is_slot(controls.seed, 1 / controls.every, rank + step)
-        if waiting and ask.origin == "suggested" and due:
-            # It keeps the gain of the suggestion that it replaces, so that nothing gives it away.
-            point, known = waiting.pop(0)
-            result[step] = replace(ask, point=point, candidate=None, origin="control", known=known)
-    return result
+def next_control(state: State, gain: float | None) -> Ask | None:
+    """Return the next control question that was not asked yet, with the gain of the suggestion that it replaces."""
+    if state.controls is None:
+        return None
+    asked = {(query.point, query.known) for query in state.queries}
+    for point, known in state.controls.pairs:
+        if (point, known) not in asked:
+            return Ask(rater=PROGRAM, query=len(state.queries), point=point, origin="control", gain=gain, known=known)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
 class RaterCertificate:
-    """Precision of a rater, with 95 % intervals.
-
-    Attributes
-    ----------
-    controls : int
-        Control questions placed.
-    bias, bias_low, bias_high : (d,) array or None
-        Mean offset from the known matches, and its interval by Student's t; from two controls on.
-    sd, sd_low, sd_high : float or None
-        Standard deviation of one placement in one direction about the bias, and its interval by chi-square.
-    inside, inside_low, inside_high : int, float, float
-        Known matches within the region that the rater drew, and the binomial interval of that share.
-    repeats : int
-        Locations placed twice.
-    repeat_sd, repeat_low, repeat_high : float or None
-        Standard deviation of one placement in one direction, from those.
-    """
+    """Precision of a rater, with 95 % intervals; placements that were taken out are not counted."""
 
     controls: int
+    """Control questions placed."""
     bias: Floats | None
+    """Mean offset from the known matches, (d,), and its interval by Student's t; from two controls on."""
     bias_low: Floats | None
     bias_high: Floats | None
     sd: float | None
+    """Standard deviation of one placement in one direction about the bias, and its interval by chi-square."""
     sd_low: float | None
     sd_high: float | None
     inside: int
+    """Known matches within the region that the rater drew, and the binomial interval of that share."""
     inside_low: float
     inside_high: float
     repeats: int
+    """Locations placed twice."""
     repeat_sd: float | None
+    """Standard deviation of one placement in one direction, from those."""
     repeat_low: float | None
     repeat_high: float | None
 
@@ -130,7 +103,7 @@ def rater_certificate(state: State, rater: str) -> RaterCertificate | None:
     pairs = [
         (mark.query, mark.placement)
         for mark in all_marks(state, rater, sealed=True)
-        if mark.query.known and not mark.moved
+        if mark.query.known and not mark.moved and not mark.disabled and not mark.excluded
     ]
     intra = intra_rater(state, rater)
     repeats = 0 if intra is None else intra.pairs
@@ -180,11 +153,11 @@ def _scatter(offsets: Floats) -> tuple[float | None, float | None, float | None]
     return (sd, *sd_interval(sd, freedom))
 
 
-def _offset(query: QueryRecord, placement: Placement) -> Floats:
-    return np.subtract(placement.point, query.known or ())
+def _offset(query: Ask, placement: Placement) -> Floats:
+    return np.subtract(placement.moving, query.known or ())
 
 
-def _holds(query: QueryRecord, placement: Placement) -> bool:
+def _holds(query: Ask, placement: Placement) -> bool:
     offset = _offset(query, placement)
     square = mahalanobis(offset[None], placement.covariance_world[None])[0]
     return bool(square <= confidence_radius(len(offset), placement.alpha) ** 2)

@@ -1,30 +1,22 @@
 """Doubts about transforms: what suggests that a file was misread or does not belong to the images.
 
-They are found when a transform is added, when landmarks arrive, and again at every verdict. Each has a code; the log
-keeps it (event ``note``) with what it is about, and it is repeated until an organiser accepts it (event ``accept``).
+They are found when a transform is added, and again at every verdict. Each has a code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.errors import InvalidInputError, Message
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.misreadings import Fit, judge_reading
 from warpgauge.io.transforms import Transform
-from warpgauge.project import Entry, Project
-from warpgauge.project.events import Accept, Note
-from warpgauge.project.values import ORGANISER
-from warpgauge.session.queries import PROGRAM
 
 # Codes: another reading fits better; worse than none; leads out of the image; within [-1, 1]; hardly moves anything.
 MISREAD, WORSE, OUTSIDE, NORMALISED, STILL = "misread", "worse", "outside", "normalised", "still"
-# Of an import that was forced.
-FORCED = "forced"
 FEWEST = 3  # fewer annotations say too little about a transform
 _MOST_OUTSIDE = 0.5
 # A transform that moves no target by more than this, in pixels and on average, hardly moves anything.
@@ -102,50 +94,3 @@ def checked(transform: Transform, annotations: Annotations, grids: tuple[Grid, G
     if len(annotations) < FEWEST:
         return None
     return judge_reading(transform, annotations.fixed_points, annotations.moving_points, *grids)
-
-
-def note_transform(project: Project, name: str, findings: Iterable[Finding]) -> list[Entry]:
-    """Store doubts about a transform that are new, or whose figures have changed."""
-    subject, state = project.state.transforms[name].subject, project.state
-    new = [
-        Note(rater=PROGRAM, subject=subject, code=one.code, numbers=dict(one.numbers), text=one.text)
-        for one in findings
-        if (subject, one.code) not in state.notes
-    ]
-    return list(project.append(*new)) if new else []
-
-
-def note_import(project: Project, batch: str, problems: Iterable[str]) -> list[Entry]:
-    """Store why an import was doubted that was forced."""
-    text = str(Message("; ".join(problems)))
-    return list(project.append(Note(rater=PROGRAM, subject=batch, code=FORCED, text=text))) if text else []
-
-
-def forced_imports(project: Project) -> list[Finding]:
-    """Return the doubts about imports that are in force and that nobody has accepted."""
-    state = project.state
-    batches = [batch for batch, count in state.batches.items() if count]
-    return [Finding(note.code, {}, note.text) for batch in batches for note in state.doubts(batch)]
-
-
-def accept_all(project: Project, subject: str, rater: str = ORGANISER) -> list[Entry]:
-    """Accept every doubt about a transform or an import. Only for organisers."""
-    events = [Accept(rater=rater, subject=subject, code=note.code) for note in project.state.doubts(subject)]
-    return list(project.append(*events)) if events else []
-
-
-def accept(project: Project, wanted: str, rater: str = ORGANISER) -> list[Entry]:
-    """Accept a doubt, named as it is shown: ``NAME:CODE`` of a transform, or ``import``. Only for organisers."""
-    state = project.state
-    name, _, code = wanted.rpartition(":")
-    if wanted == "import":
-        keys = [(batch, note.code) for batch in state.batches for note in state.doubts(batch)]
-    elif name in state.transforms:
-        keys = [(state.transforms[name].subject, code)]
-    else:
-        keys = []
-    if not keys or (name and code not in (MISREAD, WORSE, OUTSIDE, NORMALISED, STILL)):
-        raise InvalidInputError(
-            f"There is no doubt {wanted!r} to accept; name it as the verdict does, TRANSFORM:CODE, or import."
-        )
-    return list(project.append(*(Accept(rater=rater, subject=subject, code=one) for subject, one in keys)))

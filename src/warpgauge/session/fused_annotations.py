@@ -12,7 +12,7 @@ from warpgauge.core.annotations import Annotations
 from warpgauge.core.rater_fusion import FusedPlacements, fuse_raters
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks.permutation import robust_affine
-from warpgauge.project import Placed, Placement, QueryRecord, State
+from warpgauge.project import Ask, Place, Placement, State
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,11 @@ class Mark:
     """A current placement: its rater, its query, and whether the model uses it."""
 
     rater: str
-    query: QueryRecord
-    placed: Placed
+    query: Ask
+    placed: Place
     disabled: bool
     excluded: bool
+    batch: str | None = None
     control: bool = False
 
     @property
@@ -57,7 +58,7 @@ class Mark:
 
         Raters of an import mark the same landmark in both images, each with an error of their own.
         """
-        return self.moved and self.placed.batch is None
+        return self.moved and self.batch is None
 
     @property
     def origin(self) -> str:
@@ -140,10 +141,11 @@ def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -
 
 def _mark(state: State, who: str, number: int) -> Mark | None:
     cell = state.cell(who, number)
-    if not isinstance(cell.answer, Placed):
+    if not isinstance(cell.answer, Place):
         return None
     excluded = (who, number) in state.excluded
-    return Mark(who, state.queries[number], cell.answer, cell.disabled, excluded, state.is_control(number))
+    query, control = state.queries[number], state.is_control(number)
+    return Mark(who, query, cell.answer, cell.disabled, excluded, cell.batch, control)
 
 
 def _rank(mark: Mark) -> tuple[int, int]:
@@ -254,7 +256,7 @@ class _Group:
         return cls(
             marks,
             fixed,
-            np.array([mark.placement.point for mark in marks]),
+            np.array([mark.placement.moving for mark in marks]),
             fixed - np.array([mark.fixed_point for mark in marks]),
             float(np.sqrt(np.linalg.eigvalsh([mark.placement.covariance for mark in marks]).min())),
             any(mark.moved and not mark.elsewhere for mark in marks),
@@ -289,7 +291,7 @@ def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -
         return LocatedAnnotations((), Annotations.empty(d), (), None, ())
     given = Annotations(
         np.array([mark.fixed_point for mark in marks]),
-        np.array([mark.placement.point for mark in marks]),
+        np.array([mark.placement.moving for mark in marks]),
         np.array([mark.placement.covariance for mark in marks]),
     )
     return LocatedAnnotations(
@@ -298,22 +300,8 @@ def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -
 
 
 def standing_generations(state: State) -> set[int]:
-    """Return the generations of the marks that the model uses; only locations that have changed are looked at again."""
-    by_location: dict[int, tuple[int, tuple[int, ...]]]
-    standing: set[int]
-    opened, by_location, standing = state.derived.get("standing generations", (-1, {}, set()))
-    if opened != len(state.unsealed):
-        by_location, standing = {}, set()
-        state.derived["standing generations"] = len(state.unsealed), by_location, standing
-    for location, changed in state.changed_at.items():
-        former = by_location.get(location)
-        if former is None or former[0] != changed:
-            found = () if state.is_sealed(location) else _standing_at(state, location)
-            if former is not None:
-                standing.difference_update(former[1])
-            by_location[location] = changed, tuple(mark.generation for mark in found)
-            standing.update(by_location[location][1])
-    return standing
+    """Return the generations of the marks that the model uses."""
+    return {mark.generation for marks in standing_marks(state).values() for mark in marks}
 
 
 def _at_one_point(marks: tuple[Mark, ...]) -> list[tuple[Mark, ...]]:

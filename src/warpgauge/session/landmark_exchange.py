@@ -13,12 +13,11 @@ from scipy.spatial import cKDTree
 from warpgauge.errors import InvalidInputError, say
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks import Landmarks, Skip
-from warpgauge.project import SKIP_REASONS, Event, Placement, Project, Skipped, State, events
-from warpgauge.project.events import Ask, Disable, Place, Seal
+from warpgauge.project import SKIP_REASONS, Ask, Event, Place, Placement, Project, State, events
+from warpgauge.project.events import Disable
 from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks
 from warpgauge.session.plausibility import check_placement
-from warpgauge.session.queries import PROGRAM, is_retracted, number_for
-from warpgauge.session.seals import default_count, drawn_rows
+from warpgauge.session.queries import is_retracted, number_for
 
 # Two points nearer than this share of a pixel are the same location.
 _SAME = 1e-6
@@ -34,18 +33,12 @@ def import_events(
     rater: str | None,
     shared: bool,
     default: Floats,
-    sealed: int = 0,
 ) -> list[Event]:
     """Turn landmarks into events: a query and a placement for each, switched off where they were, and skips.
 
     A landmark at a location of the list answers that query, and so does one that another rater's import has: by its
     name, or without names by lying far nearer to it than other landmarks do. Others become queries for their rater
     only, or for all (``shared``). All are of one batch, so that one undo takes the import back.
-
-    Parameters
-    ----------
-    sealed : int
-        So many of the new locations are sealed, drawn at random; -1 for a quarter of them, at most 15.
     """
     if landmarks.moving_points is None and not landmarks.skips:
         raise InvalidInputError("These landmarks are points of one image; an import needs pairs.")
@@ -78,7 +71,7 @@ def import_events(
         reason, text = _reason(skip.reason)
         number = entry.query(skip.fixed_point, who, "")
         entry.events.append(events.Skip(rater=who, query=number, reason=reason, text=text, batch=batch))
-    return entry.with_seals(sealed) if sealed else entry.events
+    return entry.events
 
 
 def _apart(points: Floats, raters: list[str]) -> Floats:
@@ -122,10 +115,6 @@ def _reason(text: str) -> tuple[str, str]:
     """Split ``"reason: text"`` as it is exported; any other text gets the reason ``"other"``."""
     head, _, tail = text.partition(": ")
     return (head, tail) if head in SKIP_REASONS else ("other", text)
-
-
-def _sealed(event: Event) -> Event:
-    return replace(event, sealed=True) if isinstance(event, Ask) else event
 
 
 class _Entry:
@@ -199,19 +188,6 @@ class _Entry:
         here = [number for number in range(len(self.points)) if found and self.first[number] == found[0]]
         return [] if any((who, number) in self.taken for number in here) else here
 
-    def with_seals(self, wanted: int) -> list[Event]:
-        """Return the events with some of the new locations sealed, drawn by a seed that stands first in the log."""
-        new = [number for number, event in enumerate(self.events) if isinstance(event, Ask) and event.same_as is None]
-        count = default_count(len(new)) if wanted < 0 else wanted
-        if not 0 < count < len(new):
-            raise InvalidInputError(
-                f"{count} of {len(new)} new locations cannot be sealed: at least one must be, and not all."
-            )
-        seed = secrets.randbits(32)
-        chosen = {new[at] for at in np.flatnonzero(drawn_rows(len(new), count, seed))}
-        drawn = Seal(rater=PROGRAM, seed=seed, share=count / len(new), most=count, batch=self.batch)
-        return [drawn, *(_sealed(one) if at in chosen else one for at, one in enumerate(self.events))]
-
     def _near(self, points: Floats, point: Floats) -> list[int]:
         return [int(row) for row in np.flatnonzero(np.abs(points - point).max(axis=1) <= self.tolerance)]
 
@@ -222,12 +198,12 @@ def raters_landmarks(project: Project, state: State, rater: str | None) -> Landm
     skips = [
         Skip(np.array(state.queries[number].point), f"{cell.answer.reason}: {cell.answer.text}".removesuffix(": "), who)
         for (who, number), cell in sorted(state.cells.items(), key=lambda item: (item[0][1], item[0][0]))
-        if isinstance(cell.answer, Skipped) and (rater is None or who == rater) and not state.is_sealed(number)
+        if isinstance(cell.answer, events.Skip) and (rater is None or who == rater) and not state.is_sealed(number)
     ]
     bare = _landmarks(
         project,
         [mark.fixed_point for mark in marks],
-        [mark.placement.point for mark in marks],
+        [mark.placement.moving for mark in marks],
         [mark.placement.covariance for mark in marks],
         [mark.query.name or f"q{mark.query.number}" for mark in marks],
     )
@@ -250,12 +226,12 @@ def own_landmarks(project: Project, state: State, rater: str, left_out: Collecti
     skips = [
         Skip(np.array(state.queries[number].point), f"{answer.reason}: {answer.text}".removesuffix(": "), rater)
         for number, cell in cells
-        if isinstance(answer := cell.answer, Skipped)
+        if isinstance(answer := cell.answer, events.Skip)
     ]
     bare = _landmarks(
         project,
         [placement.fixed or state.queries[number].point for number, _, placement in placed],
-        [placement.point for _, _, placement in placed],
+        [placement.moving for _, _, placement in placed],
         [placement.covariance for _, _, placement in placed],
         [state.queries[number].name or f"mark {number_for(state, rater, number)}" for number, _, _ in placed],
     )

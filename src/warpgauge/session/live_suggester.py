@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpgauge.core.arrays import thinned_rows
-from warpgauge.core.expected_answers import Recognition
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.suggestion import Suggester
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
@@ -51,10 +50,7 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
     records = {
         query.location: Record(query.point, query.candidate, plain)
         for query in state.queries
-        if query.same_as is None
-        and query.origin not in _NOT_RECORDED
-        and query.number not in state.withdrawn
-        and (with_answers or query.for_rater is None)
+        if query.same_as is None and query.origin not in _NOT_RECORDED and (with_answers or query.for_rater is None)
     }
     if not with_answers:
         return records
@@ -71,7 +67,7 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
 
 
 class LiveSuggester:
-    """Returns the next locations for one prior, following `wanted_records` with as few updates as possible.
+    """Returns the next location for one prior, following `wanted_records` with as few updates as possible.
 
     Parameters
     ----------
@@ -87,27 +83,29 @@ class LiveSuggester:
     def __init__(
         self, project: Project, prior: TransformationPrior, default: Floats, chances: Chances | None = None
     ) -> None:
-        self.project, self.prior, self.default, self.chances = project, prior, default, chances
+        self.project = project
+        self.prior = prior
+        self.default = default
+        self.chances = chances
         self.suggester = self._new()
         self._stack: list[tuple[int, Record]] = []
         self._closed: set[int] = set()
-        # Areas do not change while a suggester is in use: `Model` makes another one.
+        # Missing areas do not change while a suggester is in use.
         missing = project.missing
         self._missing = set() if missing is None else set(np.flatnonzero(missing(project.candidates)).tolist())
         self._chance: Floats | None = None
         self._weighed_at: int | None = None
-        self._recognition = Recognition()
 
     def weigh(self, state: State, posterior: Callable[[], Posterior]) -> None:
         """Weigh candidates by the chance that they can be answered, where the strategy does."""
         if self.chances is not None and self._weighed_at != state.model_generation:
-            self._chance, self._weighed_at = self.chances.of(state, posterior()), state.model_generation
+            self._chance = self.chances.of(state, posterior())
+            self._weighed_at = state.model_generation
             self.suggester.set_chance(self._chance)
-            self._recognition = self.chances.recognition(state)
 
     def _new(self) -> Suggester:
         settings = self.project.settings
-        options = {"strategy": settings.chosen_strategy, "seed": settings.seed, "default_covariance": self.default}
+        options = {"strategy": settings.strategy, "seed": settings.seed, "default_covariance": self.default}
         targets = self._targets()
         try:
             return Suggester(self.prior, self.project.candidates, targets, **options)  # type: ignore[arg-type]
@@ -135,7 +133,10 @@ class LiveSuggester:
         while same < len(self._stack) and wanted.get(self._stack[same][0]) == self._stack[same][1]:
             same += 1
         if len(self._stack) - same > _MOST_UNDONE:
-            self.suggester, self._stack, self._closed, same = self._new(), [], set(), 0
+            self.suggester = self._new()
+            self._stack = []
+            self._closed = set()
+            same = 0
             if self._chance is not None:
                 self.suggester.set_chance(self._chance)
         again = self._stack[same:]
@@ -158,7 +159,7 @@ class LiveSuggester:
         self._stack.append((location, record))
 
     def close(self, state: State, with_answers: bool) -> None:
-        """Keep locations of the list from being suggested again, except those withdrawn before anybody answered.
+        """Keep locations of the list from being suggested again.
 
         Without answers, what one rater alone has answered or volunteered may be suggested to all.
         """
@@ -178,37 +179,9 @@ class LiveSuggester:
         """Count the candidates that can still be suggested."""
         return len(self.suggester.candidates) - len(self._closed)
 
-    def best(self, count: int) -> list[tuple[int, float]]:
-        """Return the next candidates with their expected gains, each as if the former had the default covariance."""
-        chosen: list[tuple[int, float]] = []
-        recorded, wanted = 0, min(count, self.left())
-        try:
-            while len(chosen) < wanted:
-                chosen.append(self._recognisable(self.suggester.suggest()))
-                index = chosen[-1][0]
-                if len(chosen) < wanted:
-                    self.suggester.record(index)
-                    recorded += 1
-        finally:
-            for _ in range(recorded):
-                self.suggester.undo()
-        return chosen
-
-    def _recognisable(self, best: int) -> tuple[int, float]:
-        """Return the candidate around the best one whose answer is worth most, counting how easily it is recognised.
-
-        Its gain is what an answer there is expected to bring, as that of the others is.
-        """
-        gain = self.suggester.gain(best)
-        if self.chances is None or self.chances.distinct(self.project.candidates[best]) is None:
-            return best, gain
-        taken = {*self._closed, *self.suggester.recorded}
-        chosen, most = (best, gain), -np.inf
-        for row in self.chances.around(best):
-            distinct = self.chances.distinct(self.project.candidates[row])
-            if distinct is None or (row in taken and row != best):
-                continue
-            gain = self.suggester.gain(row)
-            if gain * self._recognition.chance(distinct) > most:
-                chosen, most = (row, gain), gain * self._recognition.chance(distinct)
-        return chosen
+    def best(self) -> tuple[int, float] | None:
+        """Return the next candidate and its expected gain; None where none is left."""
+        if self.left() == 0:
+            return None
+        candidate = self.suggester.suggest()
+        return candidate, self.suggester.gain(candidate)

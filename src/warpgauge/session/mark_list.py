@@ -1,26 +1,21 @@
-"""List of all marks with their leave-one-out residuals, outliers, and pairs that were probably swapped."""
+"""List of all marks with their leave-one-out residualsand outliers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.core.calibration import scaled_left_out
 from warpgauge.core.factors import mahalanobis
-from warpgauge.core.process import Posterior
 from warpgauge.core.slips import Screening, limit
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Doubt
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.model import View
-
-# A pair is called swapped when exchanging its two placements makes them this much more likely, in nats.
-_SWAP_GAIN = 10.0
-_MOST_SUSPECTS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +38,7 @@ class ListRow:
     mahalanobis, p : float
         Length in units of what the model expects, and the probability of one at least so large if tails were normal:
         it is for finding slips.
-    flag : {"", "outlier", "swapped"}
-    partner : int or None
-        The query with which it was likely swapped.
+    flag : {"", "outlier"}
     sentence : str
         What the flag means, with numbers; empty without a flag.
     disabled, excluded : bool
@@ -72,7 +65,6 @@ class ListRow:
     mahalanobis: float
     p: float
     flag: str
-    partner: int | None
     sentence: str
     disabled: bool
     excluded: bool
@@ -119,7 +111,7 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
         at = np.array(mark.fixed_point)
         mean, predicted = left.predict(mark)
         own = np.array(placement.covariance)
-        residual = np.array(placement.point) - mean
+        residual = np.array(placement.moving) - mean
         square = float(mahalanobis(residual[None], (predicted + prior.total_noise(own[None])[0])[None])[0])
         # As if normal, as evaluation.diagnose does: under heavy tails few slips would stand out.
         p, distance = float(beyond(square, d)), float(np.linalg.norm(residual))
@@ -137,7 +129,7 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
                 mark.query.location,
                 mark.rater,
                 at,
-                np.array(placement.point),
+                np.array(placement.moving),
                 own,
                 half_lengths,
                 axes,
@@ -147,88 +139,14 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
                 float(np.sqrt(square)),
                 p,
                 "outlier" if outlier else "",
-                None,
                 sentence,
                 mark.disabled,
                 mark.excluded,
                 mark.generation,
                 mark.placed.time,
-                mark.placed.stamp.duration,
+                mark.placed.duration,
                 mark.origin,
-                placement.doubt,
+                mark.placed.doubt,
             )
         )
-    return _with_swaps(rows, [view.located.row_of(mark) for mark in marks], view)
-
-
-def _with_swaps(rows: list[ListRow], places: list[int | None], view: View) -> list[ListRow]:
-    """Flag the pairs of poorly predicted annotations that fit when their placements are exchanged.
-
-    ``places`` are the rows of the annotations behind the marks.
-    """
-    suspects = sorted(
-        (row.p, place) for row, place in zip(rows, places, strict=True) if row.p < 0.01 and place is not None
-    )
-    numbers = list(dict.fromkeys(number for _, number in suspects))[:_MOST_SUSPECTS]
-    partners: dict[int, tuple[float, int]] = {}
-    for position, one in enumerate(numbers):
-        for other in numbers[position + 1 :]:
-            gain = _swap_gain(view.posterior, one, other)
-            for here, there in ((one, other), (other, one)):
-                if gain > max(_SWAP_GAIN, partners.get(here, (0.0, 0))[0]):
-                    partners[here] = gain, there
-    locations, result = view.located.locations, []
-    for row, place in zip(rows, places, strict=True):
-        found = None if place is None else partners.get(place)
-        # Both must name each other, or a third placement is the better explanation.
-        mutual = found is not None and partners.get(found[1], (0.0, -1))[1] == place
-        if not mutual or found is None:
-            result.append(row)
-            continue
-        partner = locations[found[1]]
-        result.append(replace(row, flag="swapped", partner=partner, sentence=swapped_sentence(f"query {partner}")))
-    return result
-
-
-def swapped_sentence(partner: str) -> str:
-    """Return what a mark that was likely swapped with another is said to be."""
-    return f"It fits much better when exchanged with that of {partner}: they were likely swapped."
-
-
-def _swap_gain(posterior: Posterior, one: int, other: int) -> float:
-    """Log likelihood gained by exchanging two placements, given all others; 0 where neither fits.
-
-    So it is where one of the locations has several annotations: which of them was exchanged cannot be told.
-    """
-    d, pair, tails = posterior.d, [int(posterior.spot_of[row]) for row in (one, other)], posterior.prior.tails
-    if (np.bincount(posterior.spot_of)[pair] > 1).any():
-        return 0.0
-    # As for one annotation left out: D^-1 q is the residual of the pair and D^-1 its covariance.
-    covariance = np.linalg.inv(posterior.conditioned.inverse_block(pair))
-    residual = covariance @ posterior.weights[pair].reshape(-1)
-    placed = posterior.spots.moving_points[pair].reshape(-1)
-    expected = placed - residual
-    exchanged = posterior.spots.moving_points[pair[::-1]].reshape(-1) - expected
-    noise = np.zeros((2 * d, 2 * d))
-    swapped_noise = noise.copy()
-    for row, number in enumerate(pair):
-        own = posterior.conditioned.noise[number]
-        noise[row * d : (row + 1) * d, row * d : (row + 1) * d] = own
-        swapped_noise[(1 - row) * d : (2 - row) * d, (1 - row) * d : (2 - row) * d] = own
-    predicted = posterior.scale * (covariance - noise)
-    as_is, swapped = (
-        _log_likelihood(residual, predicted + noise, tails),
-        _log_likelihood(exchanged, predicted + swapped_noise, tails),
-    )
-    if float(beyond(swapped[1], 2 * d, tails)) < 0.001:
-        return 0.0
-    return swapped[0] - as_is[0]
-
-
-def _log_likelihood(residual: Floats, covariance: Floats, tails: float) -> tuple[float, float]:
-    """Log density but for a constant, and squared Mahalanobis length."""
-    square = float(residual @ np.linalg.solve(covariance, residual))
-    volume = float(np.linalg.slogdet(covariance)[1])
-    if np.isinf(tails):
-        return -0.5 * (square + volume), square
-    return -0.5 * ((tails + len(residual)) * float(np.log1p(square / (tails - 2))) + volume), square
+    return rows

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.core.slips import Screening, screen
 from warpgauge.geometry import Floats
 from warpgauge.project import Project, State
-from warpgauge.project.values import FitRecord
+from warpgauge.project.events import Fit
 from warpgauge.session.answer_chances import Anchors, Chances
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
 from warpgauge.session.live_suggester import LiveSuggester, wanted_records
@@ -23,32 +23,20 @@ from warpgauge.session.prior import PAPER, aligned, current_prior, default_covar
 
 # Beyond so many annotations a few slips no longer change the weights, and learning them anew takes too long.
 _MOST_LEARNED = 60
-# Up to so many marks are screened before each placement, more only when they have grown by this factor.
-_ALWAYS_SCREENED, _SCREENED_GROWTH = 20, 1.1
-_KEPT_SCREENINGS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Annotations of one rater (or of all, fused), and the posterior given them, made when it is asked for first.
-
-    Attributes
-    ----------
-    located : LocatedAnnotations
-    prior : TransformationPrior
-    calibrates : bool
-        Whether the residuals scale the deviations.
-    fit_generation : int
-        Of the weights.
-    former : Posterior or None
-        Given some of the annotations; a block update adds the others where it is of the same prior.
-    """
+    """Annotations of one rater (or of all, fused), and the posterior given them, made when it is asked for first."""
 
     located: LocatedAnnotations
     prior: TransformationPrior
     calibrates: bool
+    """Whether the residuals scale the deviations."""
     fit_generation: int
+    """Of the weights."""
     former: Posterior | None = None
+    """Given some of the annotations; a block update adds the others where it is of the same prior."""
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -73,17 +61,6 @@ class View:
         return self if len(kept) == len(self.located) else replace(self, located=kept, former=None)
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """What a new fit changes, made beside the questions: prior, suggester (where it depends on fits), view of all."""
-
-    key: tuple[int, object]
-    prior: TransformationPrior
-    live: tuple[object, LiveSuggester] | None
-    model_generation: int
-    view: View
-
-
 class Model:
     """Everything computed from a project's state, brought up to date when it is asked for.
 
@@ -96,30 +73,26 @@ class Model:
         self.project = project
         self._views: dict[str | None, tuple[int, View]] = {}
         self._sealed_views: dict[str | None, tuple[View, int, View]] = {}
-        self._fit: tuple[tuple[int, int], FitRecord | None] | None = None
+        self._fit: tuple[tuple[int, int], Fit | None] | None = None
         self._prior: tuple[tuple[int, object], TransformationPrior] | None = None
         self._live: tuple[object, LiveSuggester] | None = None
-        self._fits_in_use: int | None = None  # how many of the fits are, while a further one is prepared
-        self._screenings: OrderedDict[object, tuple[object, Screening | None]] = OrderedDict()
+        self._screenings: WeakKeyDictionary[View, Screening | None] = WeakKeyDictionary()
 
     @property
     def default_covariance(self) -> Floats:
         """Covariance of a plain click."""
         return default_covariance(self.project.fixed_grid, self.project.settings)
 
-    def fit(self, state: State) -> FitRecord | None:
+    def fit(self, state: State) -> Fit | None:
         """Return the current fit, or None for the initial weights."""
-        among = len(state.fits) if self._fits_in_use is None else self._fits_in_use
-        key = state.model_generation, among
+        key = state.model_generation, len(state.fits)
         if self._fit is None or self._fit[0] != key:
-            self._fit = key, fit_in_force(state, among)
+            self._fit = key, fit_in_force(state)
         return self._fit[1]
 
     def _key(self, state: State) -> tuple[int, object]:
         """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
-        return self._key_of(state, self.fit(state))
-
-    def _key_of(self, state: State, fit: FitRecord | None) -> tuple[int, object]:
+        fit = self.fit(state)
         return 0 if fit is None else fit.generation, (self.project.settings, aligned(state))
 
     def prior(self, state: State) -> TransformationPrior:
@@ -195,40 +168,10 @@ class Model:
 
     def screening(self, state: State, view: View) -> Screening | None:
         """Return what the annotations of a view say about each other; None where they are too few."""
-        return self._screened(_Screened(id(view), view, view.located.annotations), state, view)
-
-    def doubting(self, state: State, view: View) -> Screening | None:
-        """Return what a further placement is compared with: the screening of a view, or of its first annotations.
-
-        Screening costs as much as a few posteriors. Among many annotations the last few change little, so that it
-        rests on as many of the first as the last step has; the steps depend on their number alone.
-        """
-        return self._screened(_doubted(state, view), state, view)
-
-    def look_ahead(self, find: Callable[[State], View]) -> None:
-        """Work out what `doubting` will return for a view, where it is not known: questions and answers go on."""
-        with self.project.lock:
-            state = self.project.known
-            view = find(state)
-            wanted = _doubted(state, view)
-            if wanted.key in self._screenings:
-                return
-            learn = self._learning(state, view, len(wanted.given))
-        found = screen(wanted.given, learn)
-        with self.project.lock:
-            self._keep(wanted, found)
-
-    def _screened(self, wanted: _Screened, state: State, view: View) -> Screening | None:
-        """Return the kept screening of some annotations, or make it."""
-        if wanted.key not in self._screenings:
-            self._keep(wanted, screen(wanted.given, self._learning(state, view, len(wanted.given))))
-        self._screenings.move_to_end(wanted.key)
-        return self._screenings[wanted.key][1]
-
-    def _keep(self, made: _Screened, found: Screening | None) -> None:
-        self._screenings[made.key] = made.owner, found
-        while len(self._screenings) > _KEPT_SCREENINGS:
-            self._screenings.popitem(last=False)
+        if view not in self._screenings:
+            given = view.located.annotations
+            self._screenings[view] = screen(given, self._learning(state, view, len(given)))
+        return self._screenings[view]
 
     def _learning(self, state: State, view: View, count: int) -> Callable[[Annotations], Posterior]:
         """Return what conditions on some of so many annotations: few of them teach the weights, if any are learned."""
@@ -241,7 +184,7 @@ class Model:
 
     def fixes_places(self, state: State) -> bool:
         """Return whether the list of places depends on nobody's answers."""
-        return self.project.settings.fixes_places(state.has_raters)
+        return self.project.settings.keeps_apart(state.has_raters)
 
     def untaught_prior(self, state: State) -> TransformationPrior:
         """Return the prior that no answer of this project has changed: initial weights, or those of other projects."""
@@ -266,24 +209,8 @@ class Model:
             self._live = key, self._new_suggester(self._suggesting_prior(state))
         return self._followed(self._live[1], state, lambda: self.view(state, None).posterior)
 
-    def hold(self, state: State) -> None:
-        """Stay with the fits of a state until `take`: questions do not wait for what a further one needs."""
-        self._fits_in_use = len(state.fits)
-
-    def prepared(self, state: State) -> Prepared:
-        """Build what questions need with the last fit, without touching what is in use."""
-        fit = fit_in_force(state)
-        key, prior = self._key_of(state, fit), current_prior(self.project, fit)
-        located = located_annotations(state, self.project.d, self.default_covariance)
-        view = self.view_of(located, prior, key[0])
-        posterior, live = view.posterior, None
-        if not self.fixes_places(state):  # else the list of places does not depend on fits
-            live = key, self._followed(self._new_suggester(prior), state, lambda: posterior)
-            live[1].best(1)  # brings the gains up to date, which is most of the work
-        return Prepared(key, prior, live, state.model_generation, view)
-
     def _new_suggester(self, prior: TransformationPrior) -> LiveSuggester:
-        weighed = self.project.settings.chosen_strategy == "information"
+        weighed = self.project.settings.strategy == "information"
         return LiveSuggester(self.project, prior, self.default_covariance, self.chances if weighed else None)
 
     @cached_property
@@ -303,14 +230,6 @@ class Model:
             suggester.weigh(State(), lambda: suggester.prior.condition(Annotations.empty(self.project.d)))
         return suggester
 
-    def take(self, prepared: Prepared | None) -> None:
-        """Use what was prepared from now on, and every fit; nothing is prepared where that failed."""
-        self._fits_in_use = None
-        if prepared is not None:
-            self._prior, self._live = (prepared.key, prepared.prior), prepared.live or self._live
-            self._views.clear()
-            self._views[None] = prepared.model_generation, prepared.view
-
 
 def _same(one: Annotations, other: Annotations) -> bool:
     return (
@@ -318,34 +237,3 @@ def _same(one: Annotations, other: Annotations) -> bool:
         and np.array_equal(one.moving_points, other.moving_points)
         and np.array_equal(one.covariances, other.covariances)
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Screened:
-    """Annotations to be screened; ``owner`` is kept with the result, so that nothing else gets its identity."""
-
-    key: object
-    owner: object
-    given: Annotations
-
-
-def _doubted(state: State, view: View) -> _Screened:
-    """Return the annotations of a view that a further placement is compared with."""
-    located, count = view.located, _screened_of(len(view.located))
-    if count == len(located):
-        return _Screened(id(view), view, located.annotations)
-    places = zip(located.locations[:count], located.marks[:count], strict=True)
-    # Marks of several raters are those that stand at the location, and change with it.
-    marks = tuple(group[0].generation if len(group) == 1 else -state.changed_at[where] for where, group in places)
-    first = located.annotations[np.arange(count)]
-    return _Screened((id(view.prior), located.locations[:count], marks), view.prior, first)
-
-
-def _screened_of(count: int) -> int:
-    """Return how many of so many annotations are screened for the next placement."""
-    step = _ALWAYS_SCREENED
-    if count <= step:
-        return count
-    while (following := int(np.ceil(step * _SCREENED_GROWTH))) <= count:
-        step = following
-    return step

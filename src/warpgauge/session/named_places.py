@@ -9,8 +9,7 @@ import numpy as np
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks
-from warpgauge.project import Entry, Project
-from warpgauge.project.events import Ask
+from warpgauge.project import Ask, Event, Project
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class NamedPlaces:
             )
         return cls(names, tuple(tuple(point) for point in landmarks.fixed_points.tolist()))
 
-    def ask(self, project: Project, rater: str) -> tuple[Entry, ...]:
+    def ask(self, project: Project, rater: str) -> tuple[Event, ...]:
         """Put them into the list of questions, for all raters and in their order."""
         with project.lock:
             first = len(project.state.queries)

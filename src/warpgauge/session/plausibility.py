@@ -49,7 +49,7 @@ def check_placement(project: Project, placement: Placement) -> bool:
         check of the event.
     """
     d, grid = project.d, project.moving_grid
-    point, covariance = np.array(placement.point), np.array(placement.covariance)
+    point, covariance = np.array(placement.moving), np.array(placement.covariance)
     if point.shape != (d,) or covariance.shape != (d, d) or not np.isfinite([*point, *covariance.ravel()]).all():
         return False
     distance = float(np.linalg.norm(point - grid.centre))
@@ -89,7 +89,7 @@ def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, placement: Plac
     beyond : float
         Squared Mahalanobis length of a deviation that is asked about.
     """
-    point, noise = np.array(placement.point), posterior.prior.total_noise(placement.covariance_world[None])
+    point, noise = np.array(placement.moving), posterior.prior.total_noise(placement.covariance_world[None])
     outside = None if grid.contains(point) else distance_outside(grid, point)
     deviation = distance = None
     covariance = posterior.covariance(fixed[None])[0]
@@ -100,7 +100,11 @@ def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, placement: Plac
         square = float(mahalanobis(residual[None], covariance + noise)[0])
         if square > beyond:
             deviation, distance = float(np.sqrt(square)), float(np.linalg.norm(residual))
-    return None if outside is None and deviation is None else Doubt(outside, deviation, distance)
+    return (
+        None
+        if outside is None and deviation is None
+        else Doubt(outside=outside, deviation=deviation, distance=distance)
+    )
 
 
 def distance_outside(grid: Grid, point: Floats) -> float:

@@ -16,13 +16,11 @@ import numpy as np
 
 from warpgauge.core import power_law
 from warpgauge.core.annotations import confidence_radius
-from warpgauge.core.fit_reports import FitReport, PowerLawReport
 from warpgauge.core.kernels import KernelBundle, Regions
 from warpgauge.core.process import TransformationPrior
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project, Settings, State
 from warpgauge.project.events import Fit
-from warpgauge.project.values import FitRecord
 from warpgauge.session.fused_annotations import standing_generations
 
 TYPICAL_SHARE = 0.02
@@ -49,23 +47,15 @@ def default_prior(grid: Grid, settings: Settings, regions: Regions | None = None
     return TransformationPrior(KernelBundle(settings.family, scales, weights))
 
 
-def fit_in_force(state: State, among: int | None = None) -> FitRecord | None:
-    """Return the last fit whose annotations are all unchanged, or None for the initial weights.
-
-    A fit that rested on an answer which was since undone, changed or taken out is not used; it counts again when the
-    answer is back. ``among`` is how many of the first fits to look at; by default all.
-    """
-    standing: set[int] | None = None
-    for fit in reversed(state.fits[:among]):
-        rests_on = state.fit_marks[fit.generation]
-        if rests_on and standing is None:
-            standing = standing_generations(state)
-        if not rests_on or (standing is not None and rests_on <= standing):
-            return fit
+def fit_in_force(state: State) -> Fit | None:
+    """Return the last fit where its annotations are all unchanged, or None for the initial weights."""
+    last = state.fits[-1] if state.fits else None
+    if last is None or last.from_projects or set(last.rests_on) <= standing_generations(state):
+        return last
     return None
 
 
-def current_prior(project: Project, fit: FitRecord | None) -> TransformationPrior:
+def current_prior(project: Project, fit: Fit | None) -> TransformationPrior:
     """Return the prior with the weights of the current fit, if there is one."""
     prior = default_prior(project.fixed_grid, project.settings, project.regions)
     alignment = project.alignment
@@ -84,11 +74,10 @@ def current_prior(project: Project, fit: FitRecord | None) -> TransformationPrio
 
 
 def with_weights(
-    prior: TransformationPrior, kernel: KernelBundle, trend: tuple[Any, Any] | None, noise: float
+    prior: TransformationPrior, kernel: KernelBundle, trend: tuple[Any, Any], noise: float
 ) -> TransformationPrior:
     """Return the prior with learned weights, standard deviations of the trend (linear, shift) and noise."""
-    trended = replace(prior, linear_sd=trend[0], translation_sd=trend[1]) if trend else prior
-    return trended.with_kernel(kernel, noise)
+    return replace(prior, linear_sd=trend[0], translation_sd=trend[1]).with_kernel(kernel, noise)
 
 
 def default_covariance(grid: Grid, settings: Settings) -> Floats:
@@ -106,17 +95,16 @@ def default_radius(grid: Grid, settings: Settings) -> float:
 
 def fit_event(prior: TransformationPrior, rater: str, **provenance: Any) -> Fit:
     """Return the event that logs a fitted prior, with where its weights came from."""
-    report = prior.fit
-    told = {
-        "family": prior.kernel.family,
-        "scales": prior.kernel.scales.tolist(),
-        "weights": prior.kernel.weights.tolist(),
-        "noise": float(prior.noise),
-        "linear_sd": prior.linear_sd,
-        "translation_sd": prior.translation_sd,
-        "report": dict(vars(report)) if isinstance(report, FitReport | PowerLawReport) else None,
+    kernel = prior.kernel
+    return Fit(
+        rater=rater,
+        family=kernel.family,
+        scales=kernel.scales.tolist(),
+        weights=kernel.weights.tolist(),
+        noise=float(prior.noise),
+        own=() if kernel.regions is None else kernel.own.tolist(),
+        linear_sd=prior.linear_sd,
+        translation_sd=prior.translation_sd,
+        report=None if prior.fit is None else dict(vars(prior.fit)),
         **provenance,
-    }
-    if prior.kernel.regions is not None:
-        told["own"] = prior.kernel.own.tolist()
-    return Fit(rater=rater, told=told)
+    )

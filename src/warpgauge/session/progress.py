@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from warpgauge.core.gains import entropy_constant
 from warpgauge.core.process import Posterior
 from warpgauge.display import counted
 from warpgauge.geometry import Floats
-from warpgauge.project import Settings, Skipped, State
+from warpgauge.project import Settings, Skip, State
 from warpgauge.session.agreement import median_seconds
 from warpgauge.session.blindness import Blindness
 from warpgauge.session.fused_annotations import all_marks
@@ -46,8 +44,6 @@ class StopRule:
         """The stop reason without numbers, for blind raters, who must not learn about the answers of others."""
         if self.name == "budget":
             return self.sentence
-        if self.name == "decided":
-            return "The project's stop rule 'decided' is met: the answers are enough."
         return f"The project's stop rule {self.name!r} ({self.limit:.3g}) is met."
 
 
@@ -74,61 +70,43 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Result of `Session.progress`.
-
-    Attributes
-    ----------
-    annotations : int
-        Locations that the model rests on, or will when what is sealed is opened.
-    queries, locations : int
-        Length of the shared list, with and without repeats and what is for one rater only.
-    answered, placed, skipped, deferred : int
-        Of the rater asked about, where ``placed`` is what a budget counts; or of all, imports too.
-    mean_sd, max_sd : float
-        Mean and largest standard deviation over the targets, world units.
-    units : str
-    targets : int
-    expected_gain : float or None
-        Of the next query, nats; None where there is none.
-    curve : Curve
-    stop_rules : tuple of StopRule
-    done : bool
-        Whether the list will not be extended: a rule is met, or no candidate is left.
-    reasons : tuple of str
-        The sentences of the rules that are met.
-    median_seconds : float or None
-        Time for an answer.
-    weights : str
-        Where the weights of the model come from, in a sentence.
-    next_refit : int or None
-        Number of annotations at which they are refitted next.
-    scale : float
-        Factor on the posterior covariance from the leave-one-out calibration.
-    region : float
-        Standard deviations times this are the half-width of the region at the project's level: what "±" means.
-    """
+    """Result of `Session.progress`."""
 
     annotations: int
+    """Locations that the model rests on, or will when what is sealed is opened."""
     queries: int
+    """Length of the shared list."""
     locations: int
+    """The same without repeats and what is for one rater only."""
     answered: int
+    """Of the rater asked about, or of all, as the three that follow."""
     placed: int
+    """What a budget counts; of all, imports too."""
     skipped: int
     deferred: int
     mean_sd: float
+    """Mean standard deviation over the targets, world units."""
     max_sd: float
     units: str
     targets: int
     expected_gain: float | None
+    """Of the next query, nats; None where there is none."""
     curve: Curve
     stop_rules: tuple[StopRule, ...]
     done: bool
+    """Whether the list will not be extended: a rule is met, or no candidate is left."""
     reasons: tuple[str, ...]
+    """The sentences of the rules that are met."""
     median_seconds: float | None
+    """Time for an answer."""
     weights: str
+    """Where the weights of the model come from, in a sentence."""
     next_refit: int | None
+    """Number of annotations at which they are refitted next."""
     scale: float
+    """Factor on the posterior covariance from the leave-one-out calibration."""
     region: float
+    """Standard deviations times this are the half-width of the region at the project's level: what "±" means."""
 
 
 def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve:
@@ -146,29 +124,19 @@ def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve
     return Curve(np.arange(len(mean_sd)), mean_sd, entropies.mean(axis=1), len(points))
 
 
-def stop_rules(
-    settings: Settings, units: str, placed: int, mean_sd: float, max_sd: float, gain: float | None
-) -> tuple[StopRule, ...]:
+def stop_rules(settings: Settings, units: str, placed: int, mean_sd: float) -> tuple[StopRule, ...]:
     """Evaluate the stop rules of the settings with the current numbers."""
     rules = []
     if settings.budget is not None:
         met = placed >= settings.budget
         sentence = f"{placed} of the budget of {settings.budget} landmarks {'is' if placed == 1 else 'are'} placed."
         rules.append(StopRule("budget", settings.budget, placed, met, sentence))
-    for name, limit, value, words in (
-        ("mean_sd", settings.stop_mean_sd, mean_sd, "The mean standard deviation over the targets"),
-        ("max_sd", settings.stop_max_sd, max_sd, "The largest standard deviation over the targets"),
-    ):
-        if limit is not None:
-            met = value < limit
-            sentence = f"{words}, {value:.3g} {units}, is {'below' if met else 'not yet below'} {limit:.3g} {units}."
-            rules.append(StopRule(name, limit, value, met, sentence))
-    if settings.stop_gain is not None:
-        met = gain is not None and gain < settings.stop_gain
-        now = "not known" if gain is None else f"{gain:.3g} nats"
-        sentence = f"The expected gain of the next location, {now}, is {'below' if met else 'not yet below'} " \
-                   f"{settings.stop_gain:.3g} nats."  # fmt: skip
-        rules.append(StopRule("gain", settings.stop_gain, gain, met, sentence))
+    limit = settings.stop_mean_sd
+    if limit is not None:
+        met = mean_sd < limit
+        now = f"The mean standard deviation over the targets, {mean_sd:.3g} {units}"
+        sentence = f"{now}, is {'below' if met else 'not yet below'} {limit:.3g} {units}."
+        rules.append(StopRule("mean_sd", limit, mean_sd, met, sentence))
     return tuple(rules)
 
 
@@ -179,13 +147,12 @@ class Overview:
     ----------
     blindness : Blindness
         Says what a rater may see.
-    decided : callable, optional
-        Returns in a sentence that the audit decides which transform is best, or None.
     """
 
-    def __init__(self, blindness: Blindness, decided: Callable[[], str | None] | None = None) -> None:
-        self.project, self.model, self.blindness = blindness.project, blindness.model, blindness
-        self.decided = decided
+    def __init__(self, blindness: Blindness) -> None:
+        self.project = blindness.project
+        self.model = blindness.model
+        self.blindness = blindness
         # By rater, None for all: several blind raters ask in turn, each about a posterior of their own.
         self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
         self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
@@ -199,7 +166,9 @@ class Overview:
             state, own = self.project.state, viewer if rater is None else rater
             view = self._shown(state, rater, viewer, sealed=False)
             gone = frozenset() if own is None else self.blindness.left_out(state, own)
-            marks = [mark for mark in all_marks(state, rater) if mark.rater != own or mark.query.number not in gone]
+            # Authors see their own answers to drawn questions, too; nobody else does.
+            every = all_marks(state, rater, sealed=rater is not None and viewer in (None, rater))
+            marks = [mark for mark in every if mark.rater != own or mark.query.number not in gone]
             screening = self.model.screening(state, view)
         return list_rows(marks, view, screening, self.project.units)
 
@@ -210,7 +179,7 @@ class Overview:
             screening = self.model.screening(state, self._shown(state, rater, viewer, sealed=False))
         return None if screening is None else screening.detectable
 
-    def skipped(self, rater: str | None, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
+    def skipped(self, rater: str | None, viewer: str | None = None) -> list[tuple[str, int, Skip]]:
         """List the skips in force as rater, query and reason; as `listing` does."""
         with self.project.lock:
             state, own = self.project.state, viewer if rater is None else rater
@@ -218,9 +187,9 @@ class Overview:
             return [
                 (who, number, cell.answer)
                 for (who, number), cell in sorted(state.cells.items(), key=lambda item: item[0][1])
-                if isinstance(cell.answer, Skipped)
+                if isinstance(cell.answer, Skip)
                 and rater in (None, who)
-                and not state.is_sealed(number)
+                and (who == own or not state.is_sealed(number))
                 and (who != own or number not in gone)
             ]
 
@@ -232,8 +201,8 @@ class Overview:
             view = self._shown(state, rater, viewer)
             mean_sd, max_sd = self._spread(view.posterior, own)
             gain = self._next_gain(state, rater)
-            shared = self.rules(state, gain, rater=rater)
-            rules = shared if own is None or apart else self.rules(state, gain, own, rater)
+            shared = self.rules(state, rater)
+            rules = shared if own is None or apart else self.rules(state, rater, own)
             left = self.model.suggester(state).left()
             reasons = [rule.sentence if own is None or apart else rule.plain for rule in shared if rule.met]
             if left == 0:
@@ -243,7 +212,7 @@ class Overview:
                 placed = sum(len(standing_placements(state, who)) for who in state.who_answered())
             else:
                 placed = placed_count(state, rater)
-            skipped = sum(isinstance(cell.answer, Skipped) for cell in cells)
+            skipped = sum(isinstance(cell.answer, Skip) for cell in cells)
             asked = len(state.trails.get(rater or "", ())) if apart else None  # others have made the list longer
             weights, refit = self._weights(state, rater if apart else None)
             return Progress(
@@ -311,46 +280,28 @@ class Overview:
             waiting = open_queries(state, self.project.settings, rater)[0]
         if waiting:
             return state.queries[waiting[0]].gain
-        best = self.model.suggester(state).best(1)
-        return best[0][1] if best else None
+        best = self.model.suggester(state).best()
+        return None if best is None else best[1]
 
-    def rules(
-        self,
-        state: State,
-        gain: float | Literal["later"] | None = "later",
-        whose: str | None = None,
-        rater: str | None = None,
-    ) -> tuple[StopRule, ...]:
+    def rules(self, state: State, rater: str | None = None, whose: str | None = None) -> tuple[StopRule, ...]:
         """Evaluate the stop rules on the state; figures that no rule needs are not computed.
 
         Parameters
         ----------
-        whose : str, optional
-            Take the uncertainty that this rater's own answers leave.
         rater : str, optional
             Whose placements count for the budget; by default of those who have answered the one with the fewest. A
             rater who is kept apart has rules of their own in all.
+        whose : str, optional
+            Take the uncertainty that this rater's own answers leave.
         """
         settings = self.project.settings
         whose = rater if rater is not None and self.blindness.apart(state) else whose
-        if settings.stop_mean_sd is None and settings.stop_max_sd is None:
-            mean_sd = max_sd = float("nan")
-        else:
-            mean_sd, max_sd = self._spread(self._shown(state, whose).posterior, whose)
-        known = None if gain == "later" else gain
+        mean_sd = float("nan")
+        if settings.stop_mean_sd is not None:
+            mean_sd = self._spread(self._shown(state, whose).posterior, whose)[0]
         raters = state.who_answered() if rater is None else [rater]
         placed = min((placed_count(state, name) for name in raters), default=0)
-        found = stop_rules(settings, self.project.units, placed, mean_sd, max_sd, known)
-        if settings.stop_decided and self.decided is not None:
-            said = self.decided()
-            sentence = said or "The audit has not decided yet which transform is best."
-            found += (StopRule("decided", 1.0, None, said is not None, sentence),)
-        return found
-
-    def weights(self) -> str:
-        """Return in a sentence where the weights of the kernel come from."""
-        with self.project.lock:
-            return self._weights_sentence(self.project.state)
+        return stop_rules(settings, self.project.units, placed, mean_sd)
 
     def _weights_sentence(self, state: State) -> str:
         fit = self.model.fit(state)
@@ -363,5 +314,5 @@ class Overview:
             return "The weights of the kernel are the initial ones; nothing has been learned yet."
         count = counted(fit.annotations, "annotation")
         if fit.from_projects:
-            return f"The weights were learned from {counted(fit.projects, 'other project')} ({count})."
+            return f"The weights were learned from {counted(len(fit.projects), 'other project')} ({count})."
         return f"The weights were refitted to {count}."

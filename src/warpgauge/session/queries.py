@@ -1,4 +1,4 @@
-"""The shared list of queries: what a rater is shown, its order for each rater, and how it grows."""
+"""The shared list of queries as functions of the state: what a rater is asked, in which order, and what comes next."""
 
 from __future__ import annotations
 
@@ -12,60 +12,62 @@ from numpy.typing import ArrayLike
 from warpgauge.core.annotations import confidence_radius, ellipse_from_covariance
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats, Grid
-from warpgauge.project import Cell, Project, QueryRecord, Settings, State
-from warpgauge.project.events import Ask
-from warpgauge.project.values import Answer
+from warpgauge.project import Ask, Cell, Event, Project, Settings, State
 
 PROGRAM = "warpgauge"  # who acts where nobody does: suggestions and automatic fits
 START_MARKS = 3  # landmarks of a guided start: they settle rotation, mirroring and scale
+OWN = 2**40  # where the names of queries begin that are for one rater only
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The posterior at one location, in the moving image's world."""
+
+    mean: Floats
+    """Expected match, (d,)."""
+    covariance: Floats
+    """Of the true match, (d, d)."""
+    half_lengths: Floats
+    """Of the ellipse or ellipsoid that holds the match with probability ``1 - alpha``, longest first."""
+    axes: Floats
+    """Its directions, as columns."""
+    alpha: float
+    sd: float
+    """Root mean variance over the directions, in world units."""
+    inside: bool
+    """Whether the expected match lies within the moving image."""
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A query as it is handed to a rater.
-
-    Whether it repeats an earlier one is not told.
-
-    Attributes
-    ----------
-    number : int
-        Place in the shared list, from 0; what `place`, `skip` and the others take.
-    rater : str
-        To whom it was handed.
-    point : tuple of float
-        In the fixed image's world.
-    position, total : int, int or None
-        1-based position among this rater's placements (skips do not count), and of how many, where a budget says.
-    gain : float or None
-        Expected gain in nats when it was chosen.
-    why : str
-        Why it is asked, in a sentence.
-    prediction : Prediction or None
-        Where the model expects the match; None where the project hides it.
-    cell : Cell
-        What the rater has said to it already.
-    generation : int
-        Of the state that this rests on: to be given back as ``base_generation``.
-    fit_generation : int
-        Generation of the fit whose weights predicted it; 0 for weights that no fit of the project has changed. While a
-        further fit is prepared, questions come from the former.
-    """
+    """A query as it is handed to a rater; whether it repeats an earlier one is not told."""
 
     number: int
+    """Place in the shared list, from 0; what `place`, `skip` and the others take."""
     rater: str
+    """To whom it was handed."""
     point: tuple[float, ...]
+    """In the fixed image's world."""
+    radius: float
+    """The rater may choose a place no farther than this from the point; 0 where everybody is asked exactly there."""
     position: int
+    """1-based position among this rater's placements; skips do not count."""
     total: int | None
+    """Of how many, where a budget says."""
     gain: float | None
-    why: str
+    """Expected gain in nats when it was chosen."""
     prediction: Prediction | None
+    """Where the model expects the match; None where the project hides it."""
     cell: Cell
+    """What the rater has said to it already."""
     generation: int
+    """Of the state that this rests on: to be given back as ``base_generation``."""
     fit_generation: int = 0
+    """Of the fit whose weights predicted it; 0 for weights that no fit of the project has changed."""
 
     @property
-    def answer(self) -> Answer:
-        """The rater's answer so far."""
+    def answer(self) -> Event | None:
+        """The event by which the rater has answered so far."""
         return self.cell.answer
 
 
@@ -74,7 +76,13 @@ def number_of(query: int | Query) -> int:
     return query.number if isinstance(query, Query) else int(query)
 
 
-OWN = 2**40  # where the names of queries begin that are for one rater only
+def draw(seed: int, purpose: str, rank: int) -> float:
+    """Return a number from 0 to 1 that nobody can guess who does not know the seed."""
+    digest = hashlib.sha256(f"{seed}\0{purpose}\0{rank}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+# Names and positions
 
 
 def name_for(state: State, number: int) -> int:
@@ -99,122 +107,6 @@ def number_named(state: State, rater: str, name: int) -> int | None:
     return None
 
 
-def order_for(state: State, settings: Settings, rater: str) -> list[int]:
-    """Return the queries that a rater is asked, in this rater's order.
-
-    In random order each stretch of the list as long as a batch is shuffled, for each rater in another way and always in
-    the same.
-    """
-    numbers = [query.number for query in state.queries if query.asks(rater)]
-    if settings.order == "list":
-        return numbers
-    length = settings.growth
-
-    def key(number: int) -> tuple[int, bytes]:
-        name = name_for(state, number)
-        return name // length, hashlib.sha256(f"{settings.seed}\0{rater}\0{name}".encode()).digest()
-
-    return sorted(numbers, key=key)
-
-
-def is_shuffled(state: State, settings: Settings, number: int) -> bool:
-    """Return whether all of the stretch in which a query is shuffled is in the list, so that its order is final."""
-    if settings.order == "list" or state.queries[number].for_rater is not None:
-        return True
-    shared = sum(query.for_rater is None for query in state.queries)
-    return shared >= (name_for(state, number) // settings.growth + 1) * settings.growth
-
-
-def is_settled(state: State, number: int) -> bool:
-    """Return whether the organiser settled the location after this query was asked; asking again opens it."""
-    query = state.queries[number]
-    settled = state.resolved.get(query.location)
-    return settled is not None and settled.generation > query.generation
-
-
-def is_retracted(state: State, query: QueryRecord) -> bool:
-    """Return whether nobody is asked this query: withdrawn, chosen by a rater, or of an import that was undone."""
-    if query.batch is not None and not state.batches.get(query.batch):
-        return True
-    return query.number in state.withdrawn or query.origin == "volunteered"
-
-
-def is_free(state: State, query: QueryRecord) -> bool:
-    """Return whether the place may be suggested (again): nobody is asked there, and nobody has answered."""
-    return is_retracted(state, query) and not state.is_taken(query.number)
-
-
-def stale_suggestions(state: State) -> list[int]:
-    """Return the unanswered suggestions that would now be chosen differently.
-
-    They rested on an answer that was changed or taken back since; or on next to nothing, before a rater volunteered
-    the landmarks of a guided start.
-    """
-    stale = []
-    for query in state.queries:
-        if query.origin != "suggested" or query.number in state.withdrawn or state.is_taken(query.number):
-            continue
-        if state.rests_on_removed(query.generation) or _before_start(state, query.generation):
-            stale.append(query.number)
-    return stale
-
-
-def _before_start(state: State, generation: int) -> bool:
-    """Return whether the guided start was unfinished at a generation, and landmarks were volunteered since."""
-    early = later = 0
-    for who, number in state.cells:  # in the order of the first answers, so that the early ones are found at once
-        answer = state.answer(who, number)
-        if answer is None or not state.in_model(who, number):
-            continue
-        if answer.generation < generation:
-            early += 1
-            if early == START_MARKS:
-                return False
-        elif answer.generation > generation and state.queries[number].origin == "volunteered":
-            later += 1
-    return later > 0
-
-
-def open_queries(state: State, settings: Settings, rater: str, *, beyond: bool = False) -> tuple[list[int], list[int]]:
-    """Return the queries that the rater has not answered: those not put aside, and those put aside, oldest first.
-
-    Locations that the organiser has settled are no longer asked, nor those that a rater chose or that were withdrawn.
-    A rater who has placed the budget is asked only what is asked again.
-    """
-    used_up = room(state, settings, rater) == 0
-    unanswered = [
-        number
-        for number in order_for(state, settings, rater)
-        if state.answer(rater, number) is None
-        and not is_settled(state, number)
-        and not is_retracted(state, state.queries[number])
-        and not (used_up and not beyond and counts(state.queries[number]))
-    ]
-    aside = [number for number in unanswered if (rater, number) in state.deferred]
-    aside.sort(key=lambda number: state.deferred[rater, number])
-    return [number for number in unanswered if (rater, number) not in state.deferred], aside
-
-
-def shared_out(state: State, settings: Settings, rater: str, numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the queries that still lack answers, each with the number of raters who may get it at once.
-
-    Only with ``answers_per_location``; what is asked again, or of one rater only, is for everybody whom it asks.
-    """
-    most = settings.answers_per_location or len(state.raters) + 1
-    wanted = []
-    for number in numbers:
-        query = state.queries[number]
-        keys = state.cells_at.get(query.location, ())
-        placed = sum(
-            who != rater and asked == number and state.cells[who, asked].placement is not None for who, asked in keys
-        )
-        if query.origin != "suggested" or query.for_rater is not None:
-            wanted.append((number, 1_000_000))
-        elif placed < most:
-            wanted.append((number, most - placed))
-    return wanted
-
-
 def position(state: State, rater: str, number: int) -> int:
     """Return the 1-based position of a query among those that a rater has placed or put aside."""
     return 1 + sum(
@@ -229,40 +121,6 @@ def number_for(state: State, rater: str, number: int) -> int:
         state.answer(rater, other) is not None or (rater, other) in state.deferred
         for other in _earlier(state, rater, number)
     )
-
-
-def is_unaided(state: State, settings: Settings, rater: str, number: int | None) -> bool:
-    """Return whether a rater gets no proposals from the images at a query, or at the next place they choose (None).
-
-    In a project with ``snap`` this is so at the share ``unaided`` of the places, drawn at random for each rater.
-    """
-    if not settings.snap:
-        return False
-    own = [query.number for query in state.queries if query.origin == "volunteered" and query.for_rater == rater]
-    if number is None or number in own:
-        draw = _generator(settings, f"unaided own\0{rater}", len(own) if number is None else own.index(number))
-    else:
-        draw = _generator(settings, f"unaided\0{rater}", name_for(state, state.queries[number].location))
-    return bool(draw.random() < settings.unaided)
-
-
-def snap_use(state: State, rater: str, number: int) -> str:
-    """Return how proposals from the images were used at a query.
-
-    ``"taken"``, ``"shown"`` (and not taken), ``"nothing found"``, ``"withheld"`` (`is_unaided` when it was placed), or
-    ``""`` where none was asked for.
-    """
-    query, placement = state.queries[number], state.placement(rater, number)
-    if placement is not None and placement.snapped_from is not None:
-        return "taken"
-    asked = list(state.proposals.get((rater, number), ()))
-    if query.origin == "volunteered":  # its first proposals came before it was a query
-        asked += [one for one in state.proposals.get((rater, None), ()) if one.fixed == query.point]
-    if any(one.proposed is not None for one in asked):
-        return "shown"
-    if placement is not None and placement.unaided:
-        return "withheld"
-    return "nothing found" if asked else ""
 
 
 def _earlier(state: State, rater: str, number: int | None) -> list[int]:
@@ -284,12 +142,94 @@ def after(state: State, rater: str, number: int) -> int | None:
     return trail[trail.index(number) + 1]
 
 
-def locations_in_list(state: State) -> list[QueryRecord]:
+# What is asked
+
+
+def is_settled(state: State, number: int) -> bool:
+    """Return whether the organiser settled the location after this query was asked; asking again opens it."""
+    query = state.queries[number]
+    settled = state.resolved.get(query.location)
+    return settled is not None and settled.generation > query.generation
+
+
+def is_retracted(state: State, query: Ask) -> bool:
+    """Return whether nobody is asked this query: chosen by a rater, or of an import that was undone."""
+    if query.batch is not None and not state.batches.get(query.batch):
+        return True
+    return query.origin == "volunteered"
+
+
+def is_free(state: State, query: Ask) -> bool:
+    """Return whether the place may be suggested (again): nobody is asked there, and nobody has answered."""
+    return is_retracted(state, query) and not state.is_taken(query.number)
+
+
+def may_choose(state: State, settings: Settings) -> bool:
+    """Return whether raters choose the place within the circle of a question.
+
+    Answers are fused, repeated, controlled and audited only at one fixed place, so only a single rater does, in a
+    project without repeats, controls and audits.
+    """
+    if settings.circle == 0 or settings.repeat_fraction > 0 or settings.audit > 0:
+        return False
+    people = {name for name in state.raters if state.role(name) == "rater"} | set(state.who_answered())
+    return len(people) <= 1 and not state.audits and state.controls is None
+
+
+def open_queries(state: State, settings: Settings, rater: str, *, beyond: bool = False) -> tuple[list[int], list[int]]:
+    """Return the queries that the rater has not answered: those not put aside, and those put aside, oldest first.
+
+    Locations that the organiser has settled are no longer asked, nor those that a rater chose. A rater who has placed
+    the budget is asked only what is asked again.
+    """
+    used_up = room(state, settings, rater) == 0 and not beyond
+    unanswered = [
+        query.number
+        for query in state.queries
+        if query.asks(rater)
+        and state.answer(rater, query.number) is None
+        and not is_settled(state, query.number)
+        and not is_retracted(state, query)
+        and not (used_up and counts(query))
+    ]
+    aside = [number for number in unanswered if (rater, number) in state.deferred]
+    aside.sort(key=lambda number: state.deferred[rater, number])
+    return [number for number in unanswered if (rater, number) not in state.deferred], aside
+
+
+def shared_out(state: State, settings: Settings, rater: str, waiting: Sequence[int]) -> list[int]:
+    """Return the questions that still lack answers: the rater's own share first, then those that others left.
+
+    Only with ``answers_per_location``; what is asked again, or of one rater only, is for everybody whom it asks.
+    """
+    most = settings.answers_per_location
+    if most is None:
+        return list(waiting)
+    people = sorted({name for name in state.raters if state.role(name) == "rater"} | {rater})
+
+    def is_shared(number: int) -> bool:
+        query = state.queries[number]
+        return query.origin == "suggested" and query.for_rater is None
+
+    def lacks(number: int) -> bool:
+        keys = state.cells_at.get(number, ())
+        others = sum(who != rater and state.cells[who, at].placement is not None for who, at in keys if at == number)
+        return others < most
+
+    def is_left_over(number: int) -> bool:
+        first = most * name_for(state, number)
+        return is_shared(number) and (people.index(rater) - first) % len(people) >= most
+
+    # A stable sort: the order of the list within both.
+    return sorted((number for number in waiting if not is_shared(number) or lacks(number)), key=is_left_over)
+
+
+def locations_in_list(state: State) -> list[Ask]:
     """Return the first query at each location that all are asked."""
     return [query for query in state.queries if query.same_as is None and query.for_rater is None and not query.known]
 
 
-def counts(query: QueryRecord) -> bool:
+def counts(query: Ask) -> bool:
     """Return whether a placement of this query counts for the budget.
 
     Everything that a rater is asked does, repeats and control questions too, so that no count gives them away; not what
@@ -319,60 +259,22 @@ def room(state: State, settings: Settings, rater: str) -> int | None:
     return None if settings.budget is None else max(0, settings.budget - placed_count(state, rater))
 
 
-def suggestions(project: Project, state: State, chosen: Sequence[tuple[int, float]]) -> list[Ask]:
-    """Ask for candidates, each with its gain, as the next queries of the list."""
-    first, points = len(state.queries), project.candidates
-    return [
-        Ask(
-            rater=PROGRAM,
-            query=first + step,
-            point=tuple(points[candidate].tolist()),
-            candidate=int(candidate),
-            origin="suggested",
-            gain=gain,
-        )
-        for step, (candidate, gain) in enumerate(chosen)
-    ]
+# What comes next
 
 
-def repeats(state: State, settings: Settings, gain: float | None) -> list[Ask]:
-    """Ask for the repeats that are due; they have the ``gain`` of the suggestion whose place they take.
-
-    Of every ``1 / repeat_fraction`` locations one, picked at random, is asked again ``repeat_lag`` to twice as many
-    queries later (a batch more in random order), but not beyond the budget.
-    """
-    if settings.repeat_fraction == 0:
-        return []
-    repeated = {query.same_as for query in state.queries if query.origin == "repeat"}
-    shared = locations_in_list(state)
-    asked = sum(query.for_rater is None for query in state.queries)
-    least = settings.repeat_lag + (settings.growth if settings.order == "random" else 0)
-    due_now: list[QueryRecord] = []
-    for rank in _picked(settings, len(shared)):
-        query = shared[rank]
-        first, most = name_for(state, query.number), settings.repeat_lag
-        if settings.budget is not None and first + least < settings.budget:
-            most = min(most, settings.budget - 1 - first - least)
-        due = first + least + int(_generator(settings, "lag", rank).integers(most + 1))
-        if asked >= due and not is_retracted(state, query) and query.number not in repeated:
-            due_now.append(query)
-    return [asked_anew(state, query, "repeat", gain, ahead=step) for step, query in enumerate(due_now)]
+def suggestion(project: Project, state: State, candidate: int, gain: float) -> Ask:
+    """Ask for a candidate as the next query of the list."""
+    point = tuple(project.candidates[candidate].tolist())
+    return Ask(rater=PROGRAM, query=len(state.queries), point=point, candidate=candidate, origin="suggested", gain=gain)
 
 
 def asked_anew(
-    state: State,
-    first: QueryRecord,
-    origin: str,
-    gain: float | None,
-    *,
-    rater: str = PROGRAM,
-    of: str | None = None,
-    ahead: int = 0,
+    state: State, first: Ask, origin: str, gain: float | None, *, rater: str = PROGRAM, of: str | None = None
 ) -> Ask:
-    """Ask for a location once more, of one rater or of all; ``ahead`` queries are written before, at the same time."""
+    """Ask for a location once more, of one rater or of all."""
     return Ask(
         rater=rater,
-        query=len(state.queries) + ahead,
+        query=len(state.queries),
         point=first.point,
         candidate=first.candidate,
         origin=origin,
@@ -382,54 +284,46 @@ def asked_anew(
     )
 
 
-def _picked(settings: Settings, count: int) -> list[int]:
+def repeat_due(state: State, settings: Settings, seed: int) -> Ask | None:
+    """Return the first query of the location that is to be asked again now, or None.
+
+    Of every ``1 / repeat_fraction`` locations one, picked at random, is asked again ``repeat_lag`` to twice as many
+    queries later, but not beyond the budget.
+    """
+    if settings.repeat_fraction == 0:
+        return None
+    repeated = {query.same_as for query in state.queries if query.origin == "repeat"}
+    shared = locations_in_list(state)
+    asked = sum(query.for_rater is None for query in state.queries)
+    for rank in _picked(settings, seed, len(shared)):
+        query = shared[rank]
+        earliest, spread = name_for(state, query.number) + settings.repeat_lag, settings.repeat_lag
+        if settings.budget is not None and earliest < settings.budget:
+            spread = min(spread, settings.budget - 1 - earliest)
+        due = earliest + int(draw(seed, "lag", rank) * (spread + 1))
+        if asked >= due and query.number not in repeated and not is_retracted(state, query):
+            return query
+    return None
+
+
+def _picked(settings: Settings, seed: int, count: int) -> list[int]:
     """Ranks of the locations that are repeated: one in each stretch of ``1 / repeat_fraction``."""
     picked: list[int] = []
     stretch, last = 0, 0
     if settings.budget is not None:
         last = int((settings.budget - settings.repeat_lag) / (1 + settings.repeat_fraction))
     while True:
-        low, high = (int(np.ceil(part / settings.repeat_fraction)) for part in (stretch, stretch + 1))
+        low = int(np.ceil(stretch / settings.repeat_fraction))
+        high = int(np.ceil((stretch + 1) / settings.repeat_fraction))
         if low < last < high:
             high = last  # what is asked later cannot be asked again within the budget, unless something is skipped
         if high > count:
             return picked
-        picked.append(int(_generator(settings, "pick", stretch).integers(low, high)))
+        picked.append(low + int(draw(seed, "pick", stretch) * (high - low)))
         stretch += 1
 
 
-def _generator(settings: Settings, purpose: str, number: int) -> np.random.Generator:
-    digest = hashlib.sha256(f"{settings.seed}\0{purpose}\0{number}".encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """The posterior at one location, in the moving image's world.
-
-    Attributes
-    ----------
-    mean : (d,) array
-        Expected match.
-    covariance : (d, d) array
-        Of the true match.
-    half_lengths, axes : (d,) and (d, d) arrays
-        Credible ellipse or ellipsoid that holds the match with probability ``1 - alpha`` under the posterior's tails,
-        longest first; axes are columns.
-    alpha : float
-    sd : float
-        Root mean variance over the directions, in world units.
-    inside : bool
-        Whether the expected match lies within the moving image.
-    """
-
-    mean: Floats
-    covariance: Floats
-    half_lengths: Floats
-    axes: Floats
-    alpha: float
-    sd: float
-    inside: bool
+# What is predicted
 
 
 def region_radius(posterior: Posterior, alpha: float) -> float:
@@ -445,7 +339,8 @@ def region_radius(posterior: Posterior, alpha: float) -> float:
 def predict(posterior: Posterior, point: ArrayLike, moving_grid: Grid, alpha: float) -> Prediction:
     """Predict the match of one fixed point."""
     at = np.asarray(point, dtype=np.float64)[None]
-    mean, covariance = posterior.mean(at)[0], posterior.covariance(at)[0]
+    mean = posterior.mean(at)[0]
+    covariance = posterior.covariance(at)[0]
     half_lengths, axes = ellipse_from_covariance(covariance, alpha)
     # From the Gaussian region to that of the tails: same axes, another radius.
     half_lengths *= region_radius(posterior, alpha) / confidence_radius(posterior.d, alpha)

@@ -25,31 +25,35 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.project import ConflictError, Project, Settings, State
 from warpgauge.project.events import Fit
-from warpgauge.project.values import FitRecord
 from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations, standing_marks
 from warpgauge.session.model import Model
 from warpgauge.session.prior import PAPER, default_covariance, default_prior, fit_event
 from warpgauge.session.queries import PROGRAM
 
 FEWEST = 3
+GROWTH = 1.5  # from one number of annotations at which weights are refitted to the next
 
 
-def next_refit(settings: Settings, fit: FitRecord | None) -> int | None:
-    """Return at how many annotations the weights are refitted next, given the current fit; None for never."""
+def next_refit(settings: Settings, fit: Fit | None) -> int | None:
+    """Return at how many annotations the weights are refitted next, given the fit in force; None for never.
+
+    Where the last fit rests on an answer that was taken back or changed since, that is at once.
+    """
     if settings.refit == "never" or settings.model == PAPER or (fit and fit.from_projects):
         return None
-    return _next_step(settings, 0 if fit is None else fit.annotations)
+    return FEWEST if fit is None else next_step(fit.annotations)
 
 
-def _next_step(settings: Settings, last: int) -> int:
-    return max(settings.refit_first, last + 1, int(np.ceil(last * settings.refit_growth)))
+def next_step(last: int) -> int:
+    """Return the number of annotations at which weights are learned after so many."""
+    return max(FEWEST, last + 1, int(np.ceil(last * GROWTH)))
 
 
-def refit_steps(settings: Settings, count: int) -> tuple[int, int]:
+def refit_steps(count: int) -> tuple[int, int]:
     """Return the last number of annotations up to ``count`` at which weights are learned (0 for none), and the next."""
-    step, following = 0, _next_step(settings, 0)
+    step, following = 0, next_step(0)
     while following <= count:
-        step, following = following, _next_step(settings, following)
+        step, following = following, next_step(following)
     return step, following
 
 
@@ -79,7 +83,6 @@ def own_fit(project: Project, located: LocatedAnnotations, state: State, noise: 
         PROGRAM,
         source="annotations",
         annotations=count,
-        at_generation=state.generation,
         rests_on=marks,
         fitted_noise=noise,
         replaces=state.fits[-1].generation if state.fits else 0,
@@ -133,18 +136,19 @@ class Refitter:
     """The part of a session that learns the weights; ``notes`` lists harmless failures."""
 
     def __init__(self, model: Model) -> None:
-        self.project, self.model = model.project, model
+        self.project = model.project
+        self.model = model
         self.notes: list[str] = []
         self._busy = threading.Lock()
         self._failed_at = 0
 
-    def refit(self, noise: bool = False) -> FitRecord | None:
+    def refit(self, noise: bool = False) -> Fit | None:
         """Refit the weights to the annotations and log them; None where another process did meanwhile."""
         with self.project.lock:
             state = self.project.state.copy()
         return self._refit(state, noise)
 
-    def _refit(self, state: State, noise: bool) -> FitRecord | None:
+    def _refit(self, state: State, noise: bool) -> Fit | None:
         """Refit to the annotations of a state; None where its last fit has been replaced meanwhile."""
         located = located_annotations(state, self.project.d, self.model.default_covariance)
         try:
@@ -152,18 +156,12 @@ class Refitter:
         except ConflictError:
             return None
 
-    def _log(self, fit: Fit) -> FitRecord:
-        with self.project.lock:
-            self.model.hold(self.project.state)
-            try:
-                entry = self.project.append(fit)[0]
-            except BaseException:
-                self.model.take(None)
-                raise
-        self._prepare()
-        return FitRecord.of(entry.payload, entry.stamp)
+    def _log(self, fit: Fit) -> Fit:
+        written = self.project.append(fit)[0]
+        assert isinstance(written, Fit)
+        return written
 
-    def refit_if_due(self) -> FitRecord | None:
+    def refit_if_due(self) -> Fit | None:
         """Refit when the number of annotations has reached the next step; a failure goes to ``notes``."""
         if not self._busy.acquire(blocking=False):
             return None
@@ -172,20 +170,20 @@ class Refitter:
                 state = self.project.state
                 due = next_refit(self.project.settings, self.model.fit(state))
                 count = 0 if due is None else len(standing_marks(state))
-                if due is None or count < due or count == self._failed_at or self.project.readonly:
+                if due is None or count < due or state.model_generation == self._failed_at or self.project.readonly:
                     return None
                 # The state that says so is the one to fit to: in a later one another process may have refitted.
                 state = state.copy()
             try:
                 return self._refit(state, noise=False)
             except WarpgaugeError as error:
-                self._failed_at = count
+                self._failed_at = state.model_generation
                 self.notes.append(f"The weights could not be refitted to {counted(count, 'annotation')}: {error}")
                 return None
         finally:
             self._busy.release()
 
-    def fit_from(self, others: Sequence[Project | PathLike], noise: bool, rater: str) -> FitRecord:
+    def fit_from(self, others: Sequence[Project | PathLike], noise: bool, rater: str) -> Fit:
         """Learn the weights from other projects; from then on they are not refitted automatically."""
         opened = [other if isinstance(other, Project) else Project.open(other, check_images=False) for other in others]
         try:
@@ -197,14 +195,3 @@ class Refitter:
                 if not isinstance(given, Project):
                     project.close()
         return self._log(fit)
-
-    def _prepare(self) -> None:
-        """Build what the last fit changes now, so that the next query does not have to wait for it."""
-        prepared = None
-        try:
-            with self.project.lock:
-                state = self.project.state.copy()
-            prepared = self.model.prepared(state)
-        finally:
-            with self.project.lock:
-                self.model.take(prepared)

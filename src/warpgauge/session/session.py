@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,12 @@ from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import Landmarks
-from warpgauge.project import Entry, Placement, Project, Skipped, events
+from warpgauge.project import Event, Placement, Project, Skip, events
+from warpgauge.project.events import Fit
 from warpgauge.project.names import checked_name
-from warpgauge.project.values import FitRecord
-from warpgauge.session.agreement import (
-    Agreement,
-    IntraRater,
-    RaterOffset,
-    agreement,
-    intra_rater,
-    rater_offsets,
-)
+from warpgauge.session.agreement import Agreement, agreement
 from warpgauge.session.answers import Answers, Question, Saved, Start
 from warpgauge.session.blindness import Blindness
-from warpgauge.session.import_checks import Reread, import_problems
 from warpgauge.session.landmark_exchange import fused_landmarks, import_events, own_landmarks, raters_landmarks
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.model import Model, View
@@ -54,12 +45,6 @@ class Session:
     auto_refit : bool
         Refit the weights within `next_query` when that is due. A server may switch this off and call
         `refit_if_due` from another thread instead, so that nobody waits.
-    decided : callable, optional
-        Returns in a sentence that the audit decides which transform is best, or None: what the stop rule
-        ``stop_decided`` asks (`warpgauge.evaluation.AuditWatch.certified`).
-    excluded : callable, optional
-        Returns the transforms that answers exclude from being the best (`warpgauge.evaluation.AuditWatch.excluded`):
-        drawn questions are for the others.
     question : callable, optional
         Given a `Doubt` and a rater, returns what to ask before a placement that looks like a slip is saved, or None.
         What is asked raises `UnconfirmedError`, unless the placement is confirmed. By default nobody is asked: such a
@@ -79,19 +64,16 @@ class Session:
         rater: str | None = None,
         *,
         auto_refit: bool = True,
-        decided: Callable[[], str | None] | None = None,
-        excluded: Callable[[], Collection[str]] = tuple,
         question: Question | None = None,
     ) -> None:
-        self.project, self.auto_refit = project, auto_refit
+        self.project = project
+        self.auto_refit = auto_refit
         self.rater = None if rater is None else checked_name(rater)
-        # The project's own lock: while it is held, no other thread changes the state.
-        self._lock = project.lock
         self._model = Model(project)
         self.blindness = Blindness(self._model)
-        self._overview = Overview(self.blindness, decided)
-        self._queue = QueryQueue(self.blindness, self._overview, excluded)
-        self._answers = Answers(self.blindness, question)
+        self._overview = Overview(self.blindness)
+        self._queue = QueryQueue(self.blindness, self._overview)
+        self._answers = Answers(self.blindness, self._queue, question)
         self._refitter = Refitter(self._model)
         self.notes = self._refitter.notes
 
@@ -100,6 +82,8 @@ class Session:
         if who is None:
             raise InvalidInputError("Say who acts: give the session or the call a rater.")
         return who
+
+    # Questions
 
     def next_query(self, rater: str | None = None, *, beyond: bool = False) -> Query | None:
         """Hand out the first query of the list that the rater has not answered.
@@ -111,18 +95,6 @@ class Session:
         if self.auto_refit:
             self.refit_if_due()
         return self._queue.next(who, beyond)
-
-    def ask_between(self, pair: Callable[[Floats], Floats], count: int) -> int:
-        """Ask questions that are drawn where two transforms differ, and return how many drawn ones wait for an answer.
-
-        Parameters
-        ----------
-        pair : callable
-            Maps (n, d) places by both transforms, (2, n, d).
-        count : int
-            Drawn questions that are to wait; those that wait already count.
-        """
-        return self._queue.ask_between(pair, count)
 
     def another(self, query: int | Query, rater: str | None = None) -> Query | None:
         """Put a query aside and hand out the next best instead; it comes again when nothing else is left."""
@@ -137,25 +109,65 @@ class Session:
     def following(self, query: int | Query, rater: str | None = None) -> Query | None:
         """Hand out the query that came after this one, or a new one after the last."""
         who = self._who(rater)
-        with self._lock:
+        with self.project.lock:
             return self._queue.following(who, number_of(query)) or self.next_query(who)
 
     def go_to(self, query: int | Query, rater: str | None = None) -> Query:
         """Hand out any query of the list."""
         return self._queue.at(self._who(rater), number_of(query))
 
+    def choose_places(
+        self, points: ArrayLike | None = None, rater: str | None = None
+    ) -> tuple[tuple[float, ...], float] | None:
+        """Choose places in the fixed image that all raters are asked, before anybody has answered.
+
+        Parameters
+        ----------
+        points : (n, d) array, optional
+            Chosen places, in the fixed image's world: they become questions of all raters, at exactly these places.
+        rater : str, optional
+            An organiser.
+
+        Returns
+        -------
+        (point, radius) or None
+            The next circle to choose a place in, in the fixed image's world: by the places chosen so far and nobody's
+            answers. None where no candidate is left.
+        """
+        return self._queue.choose_places(points, self._who(rater))
+
+    def ask_between(self, pair: Callable[[Floats], Floats], count: int) -> int:
+        """Ask questions that are drawn where two transforms differ, and return how many drawn ones wait for an answer.
+
+        Parameters
+        ----------
+        pair : callable
+            Maps (n, d) places by both transforms, (2, n, d).
+        count : int
+            Drawn questions that are to wait; those that wait already count.
+        """
+        return self._queue.ask_between(pair, count)
+
+    def warm(self) -> None:
+        """Bring the model and the gains up to date now, so that the first query does not wait for it."""
+        with self.project.lock:
+            state = self.project.state
+            self._model.view(state, None).posterior  # noqa: B018  # made when it is asked for
+            self._model.suggester(state).best()
+
+    # Answers
+
     def drawn(
         self,
-        point: ArrayLike,
+        moving: ArrayLike,
         covariance: ArrayLike | None = None,
         *,
         ellipse: tuple[ArrayLike, ArrayLike] | None = None,
         radius: float | None = None,
         alpha: float | None = None,
         fixed: ArrayLike | None = None,
-        snapped_from: ArrayLike | None = None,
     ) -> Placement:
-        """Return a placement for `place` and `volunteer`, as `Placement.drawn` makes it.
+        """Return a placement as `Placement.drawn` makes it.
 
         ``alpha`` is the project's by default, and so is the radius where no uncertainty is given.
         """
@@ -163,25 +175,20 @@ class Session:
         if covariance is None and ellipse is None:
             size = default_radius(self.project.fixed_grid, settings) if radius is None else radius
             ellipse, radius = (np.full(d, size), np.eye(d)), None
-        return Placement.drawn(
-            point,
-            covariance,
-            alpha=settings.alpha if alpha is None else alpha,
-            ellipse=ellipse,
-            radius=radius,
-            fixed=fixed,
-            snapped_from=snapped_from,
-        )
+        level = settings.alpha if alpha is None else alpha
+        return Placement.drawn(moving, covariance, alpha=level, ellipse=ellipse, radius=radius, fixed=fixed)
 
     def place(
         self,
-        query: int | Query,
-        point: ArrayLike | Placement,
+        query: int | Query | None,
+        moving: ArrayLike | Placement,
         covariance: ArrayLike | None = None,
         *,
+        fixed: ArrayLike | None = None,
         radius: float | None = None,
         ellipse: tuple[ArrayLike, ArrayLike] | None = None,
         alpha: float | None = None,
+        name: str = "",
         confirmed: bool = False,
         duration: float | None = None,
         base_generation: int | None = None,
@@ -191,17 +198,22 @@ class Session:
 
         Parameters
         ----------
-        point : (d,) array or Placement
-            In the moving image's world. A `Placement` (see `drawn`) may also say which point of the fixed image was
-            marked instead of the queried one, at most ``move_within`` away; without that, a point which was moved
-            before stays where it was moved.
+        query : int or Query or None
+            None: a landmark of the rater's own choice, at ``fixed``; only this rater has it.
+        moving : (d,) array or Placement
+            In the moving image's world; a `Placement` says its uncertainty and its place itself.
         covariance : (d, d) array, optional
+        fixed : (d,) array, optional
+            The place in the fixed image that was chosen within the circle of the query (`Query.radius`); without it, a
+            place that was chosen before stays, else it is the point of the query.
         radius : float, optional
             Of a disc or ball; the project's default radius where nothing is given.
         ellipse : (half_lengths, axes), optional
             Drawn to hold the match with probability ``1 - alpha``; axes are orthonormal columns.
         alpha : float, optional
             The project's by default.
+        name : str
+            What a place of one's own choice is, for lists and exports.
         confirmed : bool
             The rater was asked about a placement outside the image or far from a prediction that is known well, and
             keeps it; see ``question`` of the session.
@@ -210,58 +222,29 @@ class Session:
         base_generation : int, optional
             ``Query.generation``: a change by the same rater since then raises `ConflictError`.
         """
-        placement = self._placement(point, covariance, ellipse, radius, alpha)
+        if isinstance(moving, Placement):
+            if any(given is not None for given in (covariance, ellipse, radius, alpha, fixed)):
+                raise InvalidInputError("A Placement says its uncertainty and its place itself; give nothing besides.")
+            placement = moving
+        else:
+            placement = self.drawn(moving, covariance, ellipse=ellipse, radius=radius, alpha=alpha, fixed=fixed)
+        number = None if query is None else number_of(query)
         action = events.Place(
             rater=self._who(rater),
-            query=number_of(query),
+            query=number,
             placement=placement,
             duration=duration,
             base_generation=base_generation,
         )
+        if number is None:
+            return self._answers.volunteer(action, name, confirmed)
         return self._answers.place(action, confirmed)
 
     def volunteer(
-        self,
-        fixed: ArrayLike,
-        moving: ArrayLike | Placement,
-        covariance: ArrayLike | None = None,
-        *,
-        radius: float | None = None,
-        ellipse: tuple[ArrayLike, ArrayLike] | None = None,
-        alpha: float | None = None,
-        name: str = "",
-        confirmed: bool = False,
-        duration: float | None = None,
-        rater: str | None = None,
+        self, fixed: ArrayLike, moving: ArrayLike, covariance: ArrayLike | None = None, **options: Any
     ) -> Saved:
-        """Save a landmark of the rater's own choice, with the origin ``"volunteered"``; only this rater has it.
-
-        Parameters
-        ----------
-        fixed, moving : (d,) arrays
-            Corresponding points in the worlds of the two images; ``moving`` may be a `Placement`.
-        covariance, radius, ellipse, alpha, confirmed, duration
-            As for `place`.
-        name : str
-            What the place is, for lists and exports.
-        """
-        placement = replace(self._placement(moving, covariance, ellipse, radius, alpha), fixed=None)
-        action = events.Place(rater=self._who(rater), placement=placement, duration=duration)
-        return self._answers.volunteer(action, fixed, name, confirmed)
-
-    def _placement(
-        self,
-        point: ArrayLike | Placement,
-        covariance: ArrayLike | None,
-        ellipse: tuple[ArrayLike, ArrayLike] | None,
-        radius: float | None,
-        alpha: float | None,
-    ) -> Placement:
-        if not isinstance(point, Placement):
-            return self.drawn(point, covariance, ellipse=ellipse, radius=radius, alpha=alpha)
-        if any(given is not None for given in (covariance, ellipse, radius, alpha)):
-            raise InvalidInputError("A Placement says its uncertainty itself; give nothing besides.")
-        return point
+        """Save a landmark of the rater's own choice: `place` without a query."""
+        return self.place(None, moving, covariance, fixed=fixed, **options)
 
     def skip(
         self,
@@ -289,13 +272,13 @@ class Session:
 
     def enable(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
         """Take a disabled placement into the model again."""
-        return self._answers.save(events.Enable(**self._about(query, rater, base_generation)))
+        return self._answers.save(events.Disable(**self._about(query, rater, base_generation), disabled=False))
 
     def _about(self, query: int | Query, rater: str | None, base_generation: int | None = None) -> dict[str, Any]:
         return {"rater": self._who(rater), "query": number_of(query), "base_generation": base_generation}
 
     def undo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
-        """Undo the rater's last action (place, edit, skip, restore, disable, enable, or a whole import), if any."""
+        """Undo the rater's last action (place, skip, restore, disable, or a whole import), if any."""
         return self._answers.undo(self._who(rater), base_generation)
 
     def redo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
@@ -310,16 +293,11 @@ class Session:
         """Return whether the guided start is due for a rater."""
         return self._answers.start(self._who(rater))
 
-    def skip_start(self, rater: str | None = None) -> Entry:
+    def skip_start(self, rater: str | None = None) -> Event:
         """Save that the rater skips the guided start."""
         return self.project.append(events.SkipStart(rater=self._who(rater)))[0]
 
-    def warm(self) -> None:
-        """Bring the model and the gains up to date now, so that the first query does not wait for it."""
-        with self._lock:
-            state = self.project.state
-            self._model.view(state, None).posterior  # noqa: B018  # made when it is asked for
-            self._model.suggester(state).best(1)
+    # The model
 
     def prediction(self, query: int | Query, rater: str | None = None) -> Prediction:
         """Predict the match of a query, in the moving frame, from what the rater may see.
@@ -345,36 +323,30 @@ class Session:
         return self._view(rater).located.annotations
 
     def _view(self, rater: str | None) -> View:
-        with self._lock:
+        with self.project.lock:
             return self._model.view(self.project.state, rater)
 
     def prior(self) -> TransformationPrior:
         """Return the current prior."""
-        with self._lock:
+        with self.project.lock:
             return self._model.prior(self.project.state)
 
-    def refit(self, *, noise: bool = False) -> FitRecord | None:
+    def refit(self, *, noise: bool = False) -> Fit | None:
         """Refit the weights to the annotations by the method of the project's model, and log them.
 
         Other threads are not held up. None where another process logged a fit meanwhile.
         """
         return self._refitter.refit(noise)
 
-    def refit_if_due(self) -> FitRecord | None:
-        """Refit when the number of annotations has reached the next step of the settings; `notes` has failures."""
+    def refit_if_due(self) -> Fit | None:
+        """Refit when the number of annotations has reached the next step; `notes` has failures."""
         return self._refitter.refit_if_due()
 
-    def look_ahead(self) -> None:
-        """Work out what answers to queries handed out since will be compared with, so that `place` does not wait.
-
-        Other threads are not held up.
-        """
-        for who, number in self._queue.newly_handed_out().items():
-            self._answers.look_ahead(who, number)
-
-    def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> FitRecord:
+    def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> Fit:
         """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
         return self._refitter.fit_from(others, noise, rater)
+
+    # Overviews
 
     def progress(self, rater: str | None = None, *, viewer: str | None = None) -> Progress:
         """Return the progress of one rater (counts and times), or, for None, of all, as the ``viewer`` may see it.
@@ -384,15 +356,11 @@ class Session:
         """
         return self._overview.progress(rater, viewer)
 
-    def weights(self) -> str:
-        """Return in a sentence where the weights of the kernel come from."""
-        return self._overview.weights()
-
     def listing(self, rater: str | None = None, *, viewer: str | None = None) -> list[ListRow]:
         """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
 
-        In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks.
-        Sealed ones are left out, and what the rater or the ``viewer`` must not see now (`Blindness`).
+        In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks. What
+        the rater or the ``viewer`` must not see now is left out (`Blindness`), and so are sealed answers of others.
         """
         return self._overview.listing(rater, viewer)
 
@@ -403,40 +371,39 @@ class Session:
         """
         return self._overview.detectable(rater, viewer)
 
-    def skipped(self, rater: str | None = None, *, viewer: str | None = None) -> list[tuple[str, int, Skipped]]:
+    def skipped(self, rater: str | None = None, *, viewer: str | None = None) -> list[tuple[str, int, Skip]]:
         """List the skips in force as rater, query and reason: one rater's, or, for None, those of all."""
         return self._overview.skipped(rater, viewer)
 
-    def intra_rater(self, rater: str | None = None) -> IntraRater | None:
-        """Return the error of a rater against themselves, from repeated queries; None where there are none yet."""
-        with self._lock:
-            return intra_rater(self.project.state, self._who(rater))
-
     def agreement(self) -> Agreement:
         """Show raters and locations side by side: progress, bias, scatter, distances, fused ellipses."""
-        with self._lock:
+        with self.project.lock:
             state = self.project.state
             return agreement(state, self._model.view(state, None).located, self.project.settings.alpha)
 
-    def exclude(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Entry:
+    # What organisers do
+
+    def exclude(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Event:
         """Take a rater's mark out of the model; the rater's own list is not changed."""
         return self.project.append(events.Exclude(**self._about(query, rater), of=of, text=text))[0]
 
-    def include(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Entry:
+    def include(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Event:
         """Take an excluded mark into the model again."""
-        return self.project.append(events.Include(**self._about(query, rater), of=of, text=text))[0]
+        return self.project.append(events.Exclude(**self._about(query, rater), of=of, text=text, excluded=False))[0]
 
-    def resolve(self, query: int | Query, text: str = "", *, rater: str | None = None) -> Entry:
+    def resolve(self, query: int | Query, text: str = "", *, rater: str | None = None) -> Event:
         """Settle a location as it stands: the fusion of its marks is taken."""
         return self.project.append(events.Resolve(**self._about(query, rater), text=text))[0]
 
-    def ask_again(self, query: int | Query, of: str | None = None, *, rater: str | None = None) -> Entry:
+    def ask_again(self, query: int | Query, of: str | None = None, *, rater: str | None = None) -> Event:
         """Ask one rater or all for a location again; the new answer replaces the previous one."""
         return self._queue.ask_again(self._who(rater), number_of(query), of)
 
+    # Landmarks in and out
+
     def import_landmarks(
-        self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False, seal: int = 0
-    ) -> tuple[Entry, ...]:
+        self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False
+    ) -> tuple[Event, ...]:
         """Take landmarks in as answers, all or none; one `undo` takes them back.
 
         Parameters
@@ -448,32 +415,22 @@ class Session:
             Who placed them, where the landmarks do not say or say otherwise.
         shared : bool
             Ask the other raters for these locations too.
-        seal : int
-            Seal so many of the new locations, drawn at random; -1 for a quarter of them, at most 15.
         """
-        with self._lock:
-            state, default = self.project.state, self._model.default_covariance
-            return self.project.append(*import_events(self.project, state, landmarks, rater, shared, default, seal))
-
-    def rater_offsets(self) -> list[RaterOffset]:
-        """Return the raters whose placements are offset from the others' by a constant, with size and error."""
-        fused = self._view(None).located.fused
-        return [] if fused is None else rater_offsets(fused)
-
-    def import_problems(self, landmarks: Landmarks, reread: Reread | None = None) -> list[str]:
-        """Return what is probably wrong with landmarks for this project, one clause each; nothing is written."""
-        return import_problems(self.project, landmarks, reread)
+        with self.project.lock:
+            default = self._model.default_covariance
+            new = import_events(self.project, self.project.state, landmarks, rater, shared, default)
+            return self.project.append(*new)
 
     def own_landmarks(self, rater: str | None = None) -> Landmarks:
         """Return a rater's marks and skips as that rater may have them now; see `Blindness`."""
         who = self._who(rater)
-        with self._lock:
+        with self.project.lock:
             state = self.project.state
             return own_landmarks(self.project, state, who, self.blindness.left_out(state, who))
 
     def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
         """Return all current marks and skips (of all raters or one), or, with ``fused``, what the model uses."""
-        with self._lock:
+        with self.project.lock:
             state = self.project.state
             if fused:
                 return fused_landmarks(self.project, state, self._model.view(state, rater).located)

@@ -8,28 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.project import ConflictError, NotAllowedError, Skipped, State
+from warpgauge.project import ConflictError, Skip, State
 from warpgauge.session import Query, Saved
-from warpgauge.session.nearby import nearby_places
-from warpgauge.session.queries import is_settled, is_unaided, number_for, placed_count
-from warpgauge.session.snap import propose_match
+from warpgauge.session.queries import is_settled, number_for, placed_count
 from warpgauge.web.app_state import NO_START, Desk
 from warpgauge.web.auth import Person
 from warpgauge.web.failures import LockedError, NotFoundError
 from warpgauge.web.wire import (
     PlaceRequest,
     SkipRequest,
-    SnapRequest,
     VolunteerRequest,
     described,
     predicted,
     rough,
 )
-
-UNAIDED = "No help at this place: some are marked by eye alone, so that both kinds of marks can be compared."
 
 
 class Answering:
@@ -58,17 +51,6 @@ class Answering:
                 raise NotFoundError("There is no former query.")
             return self.shown(query, person)
 
-    def nearby(self, number: int, person: Person) -> dict[str, Any]:
-        """Return places near a query that may be marked instead, with what they are worth."""
-        with self.desk.lock:
-            state, inner = self.project.state, self._known(number, person)
-            view = self.session.blindness.view(state, person.name, inner)
-        places = nearby_places(
-            self.project, view.posterior, self.session.blindness.model.default_covariance, state.queries[inner].point
-        )
-        told = rough if not self.desk.predicts(person) else float
-        return {"points": [{"point": place.point.tolist(), "keeps": told(place.keeps)} for place in places]}
-
     def shown(self, query: Query, person: Person) -> dict[str, Any]:
         """Describe a query to a person; whether it repeats another one is not told."""
         state, hidden = self.project.state, not self.desk.predicts(person)
@@ -79,7 +61,7 @@ class Answering:
             "total": query.total,
             "location": list(query.point),
             "name": state.queries[state.queries[query.number].location].name,  # a repeat has the name of the first
-            "unaided": is_unaided(state, self.project.settings, person.name, query.number),
+            "unaided": False,
             "own_choice": state.queries[query.number].origin == "volunteered",
             "gain": rough(query.gain) if hidden and query.gain is not None else query.gain,
             "generation": query.generation,
@@ -123,37 +105,13 @@ class Answering:
 
         return self._written(number, request.generation, person, write)
 
-    def snap(self, request: SnapRequest, person: Person) -> dict[str, Any]:
-        """Propose a better place for a mark from the images around it; the log has it, and no answer changes."""
-        if not self.project.settings.snap:
-            raise NotAllowedError("Snap is off in this project; its organiser turns it on with the setting snap.")
-        with self.desk.lock:
-            state = self._recent(request.generation)
-            query = None if request.query is None else self._open(request.query, request.generation, person)
-        if is_unaided(state, self.project.settings, person.name, query):
-            return {"point": None, "sentence": UNAIDED}
-        asked = None if query is None else state.queries[query].point
-        at, mark = np.array(request.fixed or asked or ()), np.array(request.point)
-        if len(at) != self.project.d or len(mark) != self.project.d:
-            raise InvalidInputError(f"A point in this project has {self.project.d} coordinates.")
-        sides = {"fixed": at, "moving": mark}
-        for side, point in sides.items():
-            if not self.desk.pictures[side].grid.contains(point):
-                return {"point": None, "sentence": f"The point lies outside the {side} image: nothing to compare."}
-        found = propose_match(self.project, state, person.name, query, at, mark)
-        if not found.distinctive:
-            return {"point": None, "sentence": "Nothing distinctive here: your mark stays where it is."}
-        distance = float(np.linalg.norm(found.point - mark))
-        told = f"The images agree best {distance:.2g} {self.project.units} from your mark (dashed)."
-        return {"point": found.point.tolist(), "sentence": f"{told} Enter takes that place, Escape drops it."}
-
     def volunteer(self, request: VolunteerRequest, person: Person) -> dict[str, Any]:
         """Save a landmark of the person's own choice."""
-        placement = request.placement(self.project.d, "moving")
+        placement = request.placement(self.project.d)
         with self.desk.lock:
             self._recent(request.generation)
-            saved = self.session.volunteer(
-                request.fixed,
+            saved = self.session.place(
+                None,
                 placement,
                 name=request.name,
                 confirmed=request.confirmed,
@@ -177,7 +135,7 @@ class Answering:
 
         def write(inner: int) -> Saved:
             base: int | None = request.generation
-            if isinstance(self.project.state.answer(person.name, inner), Skipped):
+            if isinstance(self.project.state.answer(person.name, inner), Skip):
                 # Another reason: the former skip is taken back first, so that both can be undone one by one.
                 self.session.restore(inner, base_generation=base, rater=person.name)
                 base = None
@@ -271,7 +229,7 @@ def _saved(saved: Saved) -> dict[str, Any]:
 def _steps(state: State, person: Person) -> dict[str, Any]:
     """Return how far a person has come: the one way to count, whatever the list shows."""
     name = person.name
-    skipped = sum(isinstance(state.answer(name, number), Skipped) for number in state.trails.get(name, ()))
+    skipped = sum(isinstance(state.answer(name, number), Skip) for number in state.trails.get(name, ()))
     return {
         "placed": placed_count(state, name),
         "skipped": skipped,

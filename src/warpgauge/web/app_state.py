@@ -92,8 +92,6 @@ class Desk:
         self.session = Session(
             project,
             auto_refit=False,
-            decided=self.audit.certified,
-            excluded=self.audit.excluded,
             question=self._question,
         )
         self.overlays = Overlays(project, self.pictures)
@@ -167,7 +165,6 @@ class Desk:
         with self._busy:
             if self._over.is_set():
                 return
-            self.session.look_ahead()
             try:
                 self.session.refit_if_due()
             except WarpgaugeError as error:  # the present weights stay in use
@@ -236,11 +233,11 @@ class Desk:
                 "blind": settings.blind,
                 "alpha": settings.alpha,
                 "default_radius": default_radius(project.fixed_grid, settings),
-                "order": settings.order,
+                "order": "list",
                 "budget": settings.budget,
                 "skip_reasons": list(SKIP_REASONS),
-                "snap": settings.snap,
-                "move_within": settings.move_within * project.fixed_grid.diagonal,
+                "snap": False,
+                "move_within": settings.circle * float(project.fixed_grid.extent.min()),
             },
             "images": {side: picture.describe() for side, picture in self.pictures.items()},
             "contexts": [context.describe() for context in self.contexts],

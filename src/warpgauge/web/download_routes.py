@@ -38,7 +38,7 @@ def marks(whose: Literal["mine", "all", "fused"], desk: AtDesk, asking: Asking, 
     if whose != "mine" and not asking.organises:
         raise NotAllowedError("The marks of all raters are for the organiser; yours are at /api/download/marks/mine.")
     state = desk.project.state
-    sealing = bool(state.sealed_locations()) or (desk.project.settings.seal and not state.unsealed)
+    sealing = bool(state.sealed_locations()) or (desk.project.settings.audit > 0 and not state.unsealed)
     if whose == "mine" and sealing:
         # A file without them would tell which of the questions were drawn, and when the first one was.
         raise NotAllowedError(

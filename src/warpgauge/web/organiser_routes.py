@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 
 from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import Entry
+from warpgauge.project import Event
 from warpgauge.project.state import State
 from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
 from warpgauge.session.control_questions import rater_certificate
@@ -122,7 +122,7 @@ class Organisation:
             )
 
 
-def _saved(event: Entry) -> dict[str, Any]:
+def _saved(event: Event) -> dict[str, Any]:
     return {"generation": event.generation, "time": event.time}
 
 
@@ -165,12 +165,13 @@ def _mark(mark: Mark) -> dict[str, Any]:
     placement = mark.placement
     half_lengths, axes = ellipse_from_covariance(placement.covariance_world, placement.alpha)
     return {
+        "point": placement.moving,
         **same_fields(MarkAnswer, placement),
         **same_fields(MarkAnswer, mark),
         "query": mark.query.number,
         "origin": "suggested" if mark.origin == "audit" else mark.origin,
         "fixed": mark.fixed_point,
-        "flagged": placement.doubt is not None,
+        "flagged": mark.placed.doubt is not None,
         "ellipse": {"half_lengths": half_lengths, "axes": axes},
         "time": mark.placed.time,
     }

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.maps.dense import defined_rows
-from warpgauge.project import Placement, Project
+from warpgauge.project import Project
 from warpgauge.session.plausibility import check_placement
 from warpgauge.web.app_state import AtDesk
 from warpgauge.web.auth import Asking
@@ -138,12 +138,11 @@ def parsed_mark(text: str, project: Project) -> tuple[Floats, Floats, Floats]:
         raise InvalidInputError(
             f"A mark must be written as fixed;moving;covariance with {d}, {d} and {d * d} numbers."
         ) from None
-    drawn = drawn_placement(d, point=moving, covariance=covariance.tolist(), alpha=project.settings.alpha)
+    placement = drawn_placement(d, moving=moving, covariance=covariance.tolist(), alpha=project.settings.alpha)
     if not np.isfinite(moving).all():
         raise InvalidInputError("The coordinates of a placement must be finite numbers.")
-    placement = Placement.read(drawn.payload(), d)
     check_placement(project, placement)
-    return np.array(fixed), np.array(placement.point), placement.covariance_world
+    return np.array(fixed), np.array(placement.moving), placement.covariance_world
 
 
 def rows_or_null(points: Floats) -> list[list[float] | None]:

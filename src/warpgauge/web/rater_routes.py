@@ -24,8 +24,6 @@ from warpgauge.web.wire import (
     PlaceRequest,
     QueryAnswer,
     SkipRequest,
-    SnapAnswer,
-    SnapRequest,
     StartSkippedAnswer,
     StepAnswer,
     VolunteeredAnswer,
@@ -66,7 +64,7 @@ def former(n: Number, desk: AtDesk, asking: Asking) -> dict[str, Any]:
 @router.get("/api/query/{n}/nearby", response_model=NearbyAnswer)
 def nearby(n: Number, desk: AtDesk, asking: Asking) -> dict[str, Any]:
     """Return places near a query that are easier to recognise, found in the fixed image alone."""
-    return Answering(desk).nearby(n, asking)
+    return {"points": []}
 
 
 @router.get("/api/previous", response_model=QueryAnswer)
@@ -81,12 +79,6 @@ def previous(
 def place(n: Number, body: PlaceRequest, desk: AtDesk, writing: Asking) -> Any:
     """Place the match of a query, or move it; answered when it is on the disk."""
     return written(desk, body, writing, lambda: Answering(desk).place(n, body, writing))
-
-
-@router.post("/api/snap", response_model=SnapAnswer, responses=WRITE_REFUSALS)
-def snap(body: SnapRequest, desk: AtDesk, writing: Asking) -> Any:
-    """Propose a better place for a mark from the images around it; the mark stays, and the log has the proposal."""
-    return Answering(desk).snap(body, writing)
 
 
 @router.post("/api/volunteer", response_model=VolunteeredAnswer, responses=_PLACE)

@@ -6,11 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from warpgauge.project import Skipped, State
+from warpgauge.project import Skip, State
 from warpgauge.session import ListRow
 from warpgauge.session.agreement import seconds
-from warpgauge.session.mark_list import swapped_sentence
-from warpgauge.session.queries import number_for, snap_use
+from warpgauge.session.queries import number_for
 from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Asking, Person
 from warpgauge.web.wire import (
@@ -44,7 +43,7 @@ class Reports:
             rows += [_skipped(*skip, state) for skip in skips]
             generation = state.generation
             for row in rows:
-                row["snap"] = snap_use(state, row["rater"], row["query"])
+                row["snap"] = ""
                 for field in ("query", "partner"):
                     if row[field] is not None:
                         row[field] = self.session.blindness.name(state, person.name, row[field])
@@ -112,17 +111,14 @@ def _placed(row: ListRow, state: State, hidden: bool) -> dict[str, Any]:
         "location": row.fixed_point,
         "point": row.moving_point,
         "outlier": row.flag == "outlier",
-        "swapped": row.flag == "swapped",
-        "sentence": row.sentence
-        if row.partner is None
-        else swapped_sentence(f"mark {number_for(state, row.rater, row.partner)}"),
+        "sentence": row.sentence,
         "chosen": _shown_origin(row.origin),
         "flagged": row.questioned is not None,
     }
     return {**told, **{name: _BLANK[name] for name in _PREDICTED}} if hidden else told
 
 
-def _skipped(who: str, number: int, skip: Skipped, state: State) -> dict[str, Any]:
+def _skipped(who: str, number: int, skip: Skip, state: State) -> dict[str, Any]:
     return {
         **_BLANK,
         **same_fields(ListRowAnswer, skip),
@@ -130,7 +126,7 @@ def _skipped(who: str, number: int, skip: Skipped, state: State) -> dict[str, An
         "number": number_for(state, who, number),
         "location": state.queries[number].point,
         "skipped": True,
-        "duration": skip.stamp.duration,
+        "duration": skip.duration,
         "rater": who,
         "chosen": _shown_origin(state.queries[number].origin),
     }

@@ -19,8 +19,8 @@ from typing import Any
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io.files import locked, one_line, sync_folder
 from warpgauge.io.inside import checked_id
-from warpgauge.project import ORGANISER, NotAllowedError, ProjectError, Stamp, State, StorageError
-from warpgauge.project.events import Register, advance, check_sequence, read_event
+from warpgauge.project import ORGANISER, NotAllowedError, ProjectError, State, StorageError
+from warpgauge.project.events import Register, advance, check_sequence
 
 
 class Roster:
@@ -181,8 +181,8 @@ class Roster:
             event = Register(
                 rater=line["by"], **{name: line[name] for name in ("name", "role", "token_hash", "revoked")}
             )
-            stamp = Stamp(event.rater, kind, None, self._state.generation + 1, str(line["time"]), None)
-            advance(self._state, read_event(event, 2), stamp)
+            number = self._state.generation + 1
+            advance(self._state, event.model_copy(update={"generation": number, "time": str(line["time"])}))
         elif kind in ("assign", "unassign"):
             mine = self._pairs.setdefault(str(line["rater"]), {})
             for pair in line["pairs"]:
@@ -195,9 +195,9 @@ class Roster:
 
 def _registered(state: State, person: Register) -> dict[str, Any]:
     """Return the line that registers a person; refuse one who may not be."""
-    clean = read_event(person, 2)
-    check_sequence(state, [clean])
-    return {"kind": "rater", "by": person.rater, **clean.payload()}
+    check_sequence(state, [person], 2)
+    about = person.model_dump(include={"name", "role", "token_hash", "revoked"})
+    return {"kind": "rater", "by": person.rater, **about}
 
 
 def _write(handle: int, *lines: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import AuditWatch
-from warpgauge.project import Project, Skipped, State
+from warpgauge.project import Project, Skip, State
 from warpgauge.project.event_log import EventLog
 from warpgauge.session.fused_annotations import standing_marks
 from warpgauge.session.queries import placed_count
@@ -101,7 +101,7 @@ def _largest(marks: Iterable[Any]) -> float:
 
 
 def _work(state: State, name: str) -> Work:
-    skipped = sum(isinstance(state.answer(name, query), Skipped) for query in state.trails.get(name, ()))
+    skipped = sum(isinstance(state.answer(name, query), Skip) for query in state.trails.get(name, ()))
     last = state.last_action.get(name)
     return Work(placed_count(state, name), skipped, None if last is None else last.time)
 

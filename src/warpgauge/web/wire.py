@@ -5,16 +5,13 @@ Both are checked. Points are world coordinates x, y[, z]; every write carries th
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import text_problem
-from warpgauge.project import Placed, Placement, Skipped
-from warpgauge.project.content_checks import Matrix, Vector
-from warpgauge.project.values import Answer as Answered
+from warpgauge.project import Event, Place, Placement, Skip
 from warpgauge.session import Prediction
 
 Role = Literal["rater", "organiser"]
@@ -47,20 +44,6 @@ class ErrorAnswer(Given):
     """Why a request was refused, in one sentence."""
 
     error: str
-
-
-# What a placement is on the wire follows from its fields.
-SHARED = tuple(one.name for one in fields(Placement) if "wire" in one.metadata)
-
-
-def _shared_fields(types: dict[Any, Any], *left_out: str, defaults: bool) -> dict[str, Any]:
-    """Return the fields of a placement for a model; ``types`` says what each of their types is on the wire."""
-    hints, chosen = get_type_hints(Placement), dict[str, Any]()
-    for one in fields(Placement):
-        if one.name in SHARED and one.name not in left_out:
-            default = one.default if defaults and one.default is not MISSING else ...
-            chosen[one.name] = types[hints[one.name]], Field(default, description=one.metadata["wire"] or None)
-    return chosen
 
 
 class Level(Given):
@@ -185,17 +168,15 @@ class PredictionAnswer(Given):
     outside: bool
 
 
-if TYPE_CHECKING:
-    _PlacementAnswer = Given
-else:
-    _GIVEN = {Vector: list[float], Matrix: list[list[float]], float: float, Vector | None: list[float] | None}
-    _PlacementAnswer = create_model("_PlacementAnswer", __base__=Given, **_shared_fields(_GIVEN, defaults=False))
-
-
-class PlaceAnswer(_PlacementAnswer):
+class PlaceAnswer(Given):
     """An answer that placed the match."""
 
     kind: Literal["place"] = "place"
+    point: list[float]
+    covariance: list[list[float]]
+    alpha: float
+    fixed: list[float] | None
+    snapped_from: list[float] | None = None
     flagged: bool = Field(description="It lies outside the image or far from a prediction that was known well.")
     generation: int
     time: str
@@ -210,13 +191,6 @@ def predicted(prediction: Prediction) -> dict[str, Any]:
 def rough(value: float) -> float:
     """Round to one significant digit, for a person who must not find out a prediction from the digits."""
     return float(f"{value:.0e}")
-
-
-class SnapAnswer(Given):
-    """Where the images around a mark say that the match is."""
-
-    point: list[float] | None = Field(description="None where nothing distinctive was found.")
-    sentence: str
 
 
 class NearbyPoint(Given):
@@ -245,13 +219,14 @@ class SkipAnswer(Given):
 Answer = Annotated[PlaceAnswer | SkipAnswer, Field(discriminator="kind")]
 
 
-def described(answer: Answered, *, hidden: bool = False) -> dict[str, Any] | None:
+def described(answer: Event | None, *, hidden: bool = False) -> dict[str, Any] | None:
     """Describe an answer; where predictions are hidden, not whether it was far from one."""
-    if isinstance(answer, Placed):
-        placement, flagged = answer.placement, not hidden and answer.placement.doubt is not None
-        told = {name: getattr(placement, name) for name in SHARED}
-        return {"kind": "place", **told, "flagged": flagged, "generation": answer.generation, "time": answer.time}
-    return SkipAnswer.model_validate(answer).model_dump() if isinstance(answer, Skipped) else None
+    if isinstance(answer, Place):
+        placement, flagged = answer.placement, not hidden and answer.doubt is not None
+        told = {"point": placement.moving, "covariance": placement.covariance, "alpha": placement.alpha}
+        told |= {"fixed": placement.fixed, "flagged": flagged}
+        return {"kind": "place", **told, "generation": answer.generation, "time": answer.time}
+    return SkipAnswer.model_validate(answer).model_dump() if isinstance(answer, Skip) else None
 
 
 class QueryAnswer(Given):
@@ -397,50 +372,39 @@ class _PlacingRequest(Based):
     confirmed: bool = Field(False, description="The rater was asked and keeps a placement that looks like a slip.")
     duration: Duration | None = None
 
-    def placement(self, d: int, point: str = "point") -> Placement:
-        """Return what the rater drew; the field ``point`` is named otherwise for a place of their own choice."""
-        told = {name: getattr(self, name) for name in SHARED if name in type(self).model_fields}
-        return drawn_placement(d, **{**told, "point": getattr(self, point)})
+    covariance: Spread
+    alpha: Alpha
+    snapped_from: Point | None = None
 
 
 def drawn_placement(d: int, **told: Any) -> Placement:
     """Return a placement that was sent; refuse another dimension than the project's."""
-    if not len(told["point"]) == len(told["covariance"]) == d or any(len(row) != d for row in told["covariance"]):
+    if not len(told["moving"]) == len(told["covariance"]) == d or any(len(row) != d for row in told["covariance"]):
         raise InvalidInputError(f"A placement in this project has {d} coordinates and a {d} x {d} matrix.")
     return Placement.drawn(**told)
 
 
-if TYPE_CHECKING:
-    _PlacementRequest = _PlacingRequest
-    _OwnPlacementRequest = _PlacingRequest
-else:
-    _SENT = {Vector: Point, Matrix: Spread, float: Alpha, Vector | None: Point | None}
-    _PlacementRequest = create_model(
-        "_PlacementRequest", __base__=_PlacingRequest, **_shared_fields(_SENT, defaults=True)
-    )
-    _OwnPlacementRequest = create_model(
-        "_OwnPlacementRequest", __base__=_PlacingRequest, **_shared_fields(_SENT, "point", "fixed", defaults=True)
-    )
-
-
-class PlaceRequest(_PlacementRequest):
+class PlaceRequest(_PlacingRequest):
     """Place, or move, the match of a query."""
 
+    point: Point
+    fixed: Point | None = None
 
-class SnapRequest(Based):
-    """Ask for a better place of a mark that is not stored yet."""
-
-    query: Annotated[int, Field(ge=0, le=2**53)] | None = Field(description="None for a place of one's own choice.")
-    point: Point = Field(description="The rater's mark in the moving image.")
-    fixed: Point | None = Field(None, description="Point of the fixed image marked instead of the queried one.")
+    def placement(self, d: int) -> Placement:
+        """Return what the rater drew."""
+        return drawn_placement(d, moving=self.point, covariance=self.covariance, alpha=self.alpha, fixed=self.fixed)
 
 
-class VolunteerRequest(_OwnPlacementRequest):
+class VolunteerRequest(_PlacingRequest):
     """Save a landmark of the rater's own choice."""
 
     fixed: Point
     moving: Point
     name: Text = ""
+
+    def placement(self, d: int) -> Placement:
+        """Return what the rater drew."""
+        return drawn_placement(d, moving=self.moving, covariance=self.covariance, alpha=self.alpha, fixed=self.fixed)
 
 
 class SkipRequest(Based):

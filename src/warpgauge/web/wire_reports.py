@@ -182,9 +182,9 @@ class RaterAnswer(Given):
     scatter: float | None
     intra: IntraAnswer | None
     certificate: CertificateAnswer | None
-    snap_asked: int = Field(description="Proposals from the images that were asked for.")
-    snap_shown: int = Field(description="Of these, those in which a place was shown.")
-    snap_taken: int = Field(description="Standing marks that were moved to a proposed place.")
+    snap_asked: int = Field(default=0, description="Proposals from the images that were asked for.")
+    snap_shown: int = Field(default=0, description="Of these, those in which a place was shown.")
+    snap_taken: int = Field(default=0, description="Standing marks that were moved to a proposed place.")
 
 
 class RatersAnswer(Given):

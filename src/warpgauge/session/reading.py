@@ -1,0 +1,37 @@
+"""What a project's answers say, read without a session: annotations, posterior, offsets of raters."""
+
+from __future__ import annotations
+
+from warpgauge.core.annotations import Annotations
+from warpgauge.core.process import Posterior, TransformationPrior
+from warpgauge.project import Project
+from warpgauge.session.agreement import RaterOffset, offsets_of
+from warpgauge.session.model import Model, View
+
+
+def view_of(project: Project, rater: str | None = None) -> View:
+    """Return the annotations of all raters, fused, or of one, with the posterior given them."""
+    with project.lock:
+        return Model(project).view(project.state, rater)
+
+
+def annotations_of(project: Project, rater: str | None = None) -> Annotations:
+    """Return all annotations, raters fused where several answered, or one rater's own with their covariances."""
+    return view_of(project, rater).located.annotations
+
+
+def posterior_of(project: Project, rater: str | None = None) -> Posterior:
+    """Return the posterior given all annotations, raters fused, or given one rater's own."""
+    return view_of(project, rater).posterior
+
+
+def prior_of(project: Project) -> TransformationPrior:
+    """Return the prior with the weights in force."""
+    with project.lock:
+        return Model(project).prior(project.state)
+
+
+def rater_offsets(project: Project) -> list[RaterOffset]:
+    """Return the raters whose placements are offset from the others' by a constant, with size and error."""
+    fused = view_of(project).located.fused
+    return [] if fused is None else offsets_of(fused)
