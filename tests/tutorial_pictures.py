@@ -213,9 +213,7 @@ def tissue(browser: Any, folder: Path) -> None:
     """Let a simulated expert answer questions until one is in the middle, and keep what the page then shows."""
     truth, rng = _stained(folder), np.random.default_rng(0)
     files = {"fixed": folder / "H.png", "moving": folder / "DAB.png"}
-    with wg.Project.create(
-        folder / "colon", **files, targets=400, settings={"budget": 30, "seed": 2, "seal": False}
-    ) as project:
+    with wg.Project.create(folder / "colon", **files, targets=400, settings={"budget": 30, "seed": 2}) as project:
         session, placed = wg.Session(project, "ann"), 0
         session.skip_start()
         query = session.next_query()

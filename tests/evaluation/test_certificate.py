@@ -103,7 +103,7 @@ def test_the_audit_is_read_from_the_log(trial):
     first = trial.state.audits[0]
     np.testing.assert_allclose(data.draws.probabilities[:16], first.probabilities)
     for row, query in enumerate(asked):
-        np.testing.assert_allclose(data.matches[row], trial.state.placement("ann", query.number).point)
+        np.testing.assert_allclose(data.matches[row], trial.state.placement("ann", query.number).moving)
     delta = data.mapped[0] - data.mapped[1]
     linear = (delta * (data.mapped[0] + data.mapped[1] - 2 * data.matches)).sum(axis=1)
     squares = data.squares()
@@ -311,7 +311,7 @@ def test_a_gate_names_options_as_the_command_line_does(trial, tmp_path, capsys):
 def test_an_undecided_gate_asks_where_the_new_build_differs(tmp_path, capsys):
     """Drawn by the squared distance of the two, once; answered, they let a build pass that was undecided before."""
     folder = tmp_path / "p"
-    with make(folder, {"seal": False, "audit_seed": 5}, targets=lattice(12, 9)) as project:
+    with make(folder, {"audit_seed": 5}, targets=lattice(12, 9)) as project:
         Rater(Session(project, "ann"), "ann").work(3)
     new, baseline = affine(tmp_path / "new.tfm"), tmp_path / "baseline.tfm"
     baseline.write_text(new.read_text().replace(f"Parameters: {GOOD[0]}", f"Parameters: {GOOD[0] + 0.05}"))

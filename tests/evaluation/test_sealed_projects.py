@@ -132,7 +132,7 @@ def test_an_answer_that_is_changed_after_the_opening_tests_nothing(folder: Path,
         assert once_sealed(project).rows.sum() == 10
         number = next(query.number for query in project.state.queries if query.sealed)
         session = wg.Session(project, rater="ann")
-        session.place(number, project.state.placement("ann", number).point, radius=1.0)
+        session.place(number, project.state.placement("ann", number).moving, radius=1.0)
         assert once_sealed(project).rows.sum() == 9
         assert len(session.annotations()) == 40
 

@@ -94,7 +94,7 @@ class Loop(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         fixed, moving = write_images(self.folder.parent / "pictures")
-        settings = {"refit": "never", "guided_start": False, "seal": False}
+        settings = {"refit": "never", "guided_start": False}
         Project.create(self.folder, fixed=fixed, moving=moving, candidates=grid_points(4, 3), targets=grid_points(4, 3),
                        foreground="none", settings=settings, database=self.database).close()  # fmt: skip
         self.open()

@@ -120,7 +120,7 @@ def test_a_moved_project_with_copies_opens(make_project: Make, tmp_path: Path) -
         Path(shutil.move(project.folder, tmp_path / "far" / "away")) if (tmp_path / "far").mkdir() is None else None
     )
     with Project.open(folder) as moved:
-        assert moved.state.placement("ada", 0).point == (11.0, 12.0)
+        assert moved.state.placement("ada", 0).moving == (11.0, 12.0)
         assert moved.image("moving").read().shape == (48, 64)
         assert moved.verify().ok
 
@@ -326,7 +326,7 @@ def test_an_older_log_is_brought_forward(make_project: Make) -> None:
     assert kept.execute("SELECT COUNT(*) FROM events").fetchone() == (4,)
     kept.close()
     with Project.open(project.folder) as again:
-        assert again.state.placement("ada", 0).point == (1.0, 1.0)
+        assert again.state.placement("ada", 0).moving == (1.0, 1.0)
 
 
 def test_a_newer_project_is_refused(make_project: Make) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from project.tools import EITHER_STORE, clone, edit, place, query, step
 from project.zygote import Zygote, acknowledged, random_action
-from warpgauge.project import Entry, Project, StorageError, replay
+from warpgauge.project import Event, Project, StorageError, replay
 
 KILLS, ACTIONS, QUERIES = 50, 500, 6
 AT_ONCE = 5
@@ -125,7 +125,7 @@ def test_writers_at_once(zygote: Zygote, asked: Path, tmp_path: Path, writers: i
     with Project.open(asked, check_images=False) as project:
         assert [record.number for record in project.state.queries] == list(range(QUERIES + count * writers))
         for number in range(writers):
-            placed = [c.placement.point for (who, _), c in project.state.cells.items() if who == f"rater {number}"]
+            placed = [c.placement.moving for (who, _), c in project.state.cells.items() if who == f"rater {number}"]
             assert sorted(placed) == [(float(x), 2.0) for x in range(count)]
 
 
@@ -144,7 +144,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def fill(project: Project, saved: list[Entry]) -> None:
+def fill(project: Project, saved: list[Event]) -> None:
     """Write until it fails, and keep what was acknowledged."""
     while True:
         saved += project.append(edit(0, (float(len(saved)), 3.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import uuid
@@ -15,14 +16,14 @@ import psycopg
 import pytest
 from PIL import Image
 
-from warpgauge.project import Entry, Event, Project
+from warpgauge.project import Event, Project
 from warpgauge.project.document import write_document
 from warpgauge.project.events import read_event
 from warpgauge.project.permission import permit_new
 from warpgauge.project.postgres_schema import store_rows
 
 SIZE = (64, 48)
-PLACED = {"point": [11.0, 12.0], "covariance": [[1.0, 0.2], [0.2, 2.0]], "alpha": 0.01}
+PLACED = {"moving": [11.0, 12.0], "covariance": [[1.0, 0.2], [0.2, 2.0]], "alpha": 0.01}
 # Tests of what every store of the log has to do run on each of them.
 EITHER_STORE = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 
@@ -75,7 +76,10 @@ def draft(
     base_generation: int | None = None,
 ) -> Event:
     """An event of a 2D project, read from what the log would hold."""
-    return read_event(Entry(kind, rater, query, payload or {}, duration, base_generation, 0, "", ""), 2)
+    row = (0, "2026-05-14T09:30:00Z", rater, kind, query, duration, base_generation, json.dumps(payload or {}))
+    event = read_event(row).model_copy(update={"time": ""})
+    event.check_form(2)
+    return event
 
 
 def query(number: int, point: tuple[float, float] = (10.0, 10.0), rater: str = "ada", **more: object) -> Event:
@@ -83,11 +87,11 @@ def query(number: int, point: tuple[float, float] = (10.0, 10.0), rater: str = "
 
 
 def place(number: int, point: tuple[float, float] = (11.0, 12.0), rater: str = "ada", **more: Any) -> Event:
-    return draft("place", rater, number, {**PLACED, "point": list(point)}, **more)
+    return draft("place", rater, number, {"placement": {**PLACED, "moving": list(point)}}, **more)
 
 
 def edit(number: int, point: tuple[float, float], rater: str = "ada", **more: Any) -> Event:
-    return draft("edit", rater, number, {**PLACED, "point": list(point)}, **more)
+    return draft("place", rater, number, {"placement": {**PLACED, "moving": list(point)}}, **more)
 
 
 def skip(number: int, reason: str = "ambiguous", rater: str = "ada", text: str = "", **more: Any) -> Event:

@@ -61,7 +61,7 @@ def test_a_session_asks_where_the_moving_image_shows_something(tmp_path: Path) -
     project.moving_foreground = LeftHalf()  # type: ignore[misc,assignment]
     session = Session(project, "ada")
     Rater(session, "ada").work(12)
-    matches = [session.project.state.placement("ada", number).point[0] for number in range(4, 12)]  # type: ignore[union-attr]
+    matches = [session.project.state.placement("ada", number).moving[0] for number in range(4, 12)]  # type: ignore[union-attr]
     assert np.mean(np.array(matches) < WIDTH / 2 + 5) == 1.0
 
 
@@ -103,7 +103,7 @@ def alike(folder: Path, **settings: object) -> tuple[Project, np.ndarray]:
     candidates = np.concatenate([spots, np.add(spots, (10.0, 0.0))])
     project = Project.create(
         folder, fixed=picture, moving=picture, candidates=candidates, targets=200,
-        foreground="none", settings={"seal": False, "guided_start": False, **NEVER, **settings},
+        foreground="none", settings={"guided_start": False, **NEVER, **settings},
     )  # fmt: skip
     return project, spots
 
@@ -253,7 +253,7 @@ def test_forty_questions_on_a_cima_pair(data_dir: Path, tmp_path: Path) -> None:
     pairs = read_landmarks(*(f"{name}.csv" for name in names), units="px")
     truth = RBFInterpolator(pairs.fixed_points, pairs.moving_points, kernel="thin_plate_spline")
     project = Project.create(tmp_path / "p", fixed=f"{names[0]}.jpg", moving=f"{names[1]}.jpg", units="px",
-                             settings={"seal": False})  # fmt: skip
+                             settings={})  # fmt: skip
     session, rng, inside = Session(project, "ps"), np.random.default_rng(0), 0
     for _ in range(40):
         query = session.next_query()

@@ -89,7 +89,7 @@ def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
         # The same by hand, from the log.
         state = project.state
         offsets = np.array(
-            [np.subtract(state.placement("ada", q.number).point, q.known) for q in state.queries if q.known]
+            [np.subtract(state.placement("ada", q.number).moving, q.known) for q in state.queries if q.known]
         )
     assert found is not None
     assert found.controls == 6

@@ -387,14 +387,14 @@ def test_two_tabs_of_one_rater(tmp_path: Path) -> None:
     with pytest.raises(ConflictError) as caught:
         other.place(same, [20.0, 20.0], base_generation=same.generation)
     assert (caught.value.newer.kind, caught.value.newer.generation) == ("place", saved.generation)
-    assert other.project.state.placement("ada", same.number).point == (10.0, 10.0)
+    assert other.project.state.placement("ada", same.number).moving == (10.0, 10.0)
     with pytest.raises(ConflictError):
         other.undo(base_generation=same.generation)
-    assert other.place(same, [20.0, 20.0], base_generation=saved.generation).answer.placement.point == (20.0, 20.0)
-    assert one.undo().answer.placement.point == (10.0, 10.0)
+    assert other.place(same, [20.0, 20.0], base_generation=saved.generation).answer.placement.moving == (20.0, 20.0)
+    assert one.undo().answer.placement.moving == (10.0, 10.0)
     assert one.undo().answer is None
     assert one.undo() is None
-    assert other.redo().answer.placement.point == (10.0, 10.0)
+    assert other.redo().answer.placement.moving == (10.0, 10.0)
     other.project.close()
 
 
@@ -525,7 +525,7 @@ def test_a_three_dimensional_project(tmp_path: Path) -> None:
         moving=tmp_path / "moving.mha",
         candidates=inner,
         targets=300,
-        settings={"seal": False},
+        settings={},
     )
     assert (project.d, project.units) == (3, "mm")
     session = Session(project, "ada")
@@ -538,7 +538,7 @@ def test_a_three_dimensional_project(tmp_path: Path) -> None:
         query = session.next_query()
         factor = spread.normal(size=(3, 3))
         covariance = 0.01 * (factor @ factor.T + 0.2 * np.eye(3))
-        # Placed at the truth: what is tested is the frame and the algebra in 3D.
+        # Place at the truth: what is tested is the frame and the algebra in 3D.
         session.place(query, truth(np.array(query.point)), covariance=covariance)
     assert count == 25
     targets = project.targets

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from session.tools import Rater, make, true_map
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import read_landmarks, write_landmarks
-from warpgauge.project import Doubt, Placed
+from warpgauge.project import Doubt, Place
 from warpgauge.session import Query, Session, UnconfirmedError
 
 NEVER = {"refit": "never"}
@@ -94,7 +94,7 @@ def test_a_queried_point_may_be_moved_a_little(tmp_path: Path) -> None:
     assert query is not None
     near = np.add(query.point, [6.0, -4.0])
     saved = session.place(query, session.drawn(true_map(near), fixed=near), rater="ada")
-    assert isinstance(saved.answer, Placed)
+    assert isinstance(saved.answer, Place)
     assert saved.answer.placement.fixed == tuple(near)
     assert saved.event.payload["origin"] == "moved"
     assert np.allclose(session.annotations().fixed_points, [near])

@@ -23,7 +23,7 @@ def test_thirty_placements_on_a_cima_pair(data_dir: Path, tmp_path: Path) -> Non
         moving=f"{names[1]}.jpg",
         candidates=pairs.fixed_points,
         units="px",
-        settings={"budget": 30, "seal": False},
+        settings={"budget": 30},
     )
     session = Session(project, "ps")
     while (query := session.next_query()) is not None:

@@ -64,7 +64,7 @@ def test_a_redo_brings_the_refit_back(tmp_path: Path) -> None:
 
 
 TAKEN_OUT: dict[str, Callable[[Session], object]] = {
-    "edit": lambda session: session.place(2, np.add(session.project.state.placement("ada", 2).point, [1.0, 0.0])),  # type: ignore[union-attr]
+    "edit": lambda session: session.place(2, np.add(session.project.state.placement("ada", 2).moving, [1.0, 0.0])),  # type: ignore[union-attr]
     "disable": lambda session: session.disable(2),
     "exclude": lambda session: session.exclude(2, "ada"),
     "skip": lambda session: session.skip(2, "ambiguous"),
@@ -145,7 +145,7 @@ def test_what_was_put_aside_is_not_withdrawn(tmp_path: Path) -> None:
     aside = session.next_query()
     assert aside is not None
     session.another(aside)
-    session.place(1, np.add(session.project.state.placement("ada", 1).point, [1.0, 0.0]))  # type: ignore[union-attr]
+    session.place(1, np.add(session.project.state.placement("ada", 1).moving, [1.0, 0.0]))  # type: ignore[union-attr]
     session.next_query()
     assert aside.number not in session.project.state.withdrawn
 

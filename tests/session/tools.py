@@ -31,10 +31,7 @@ def lattice(count_x: int, count_y: int, margin: float = 30.0) -> np.ndarray:
 
 
 def make(folder: Path, settings: dict[str, object] | None = None, **options: object) -> Project:
-    """Make a project on two small images; the log and the model matter here, not what is on them.
-
-    Nothing is sealed unless the settings say so.
-    """
+    """Make a project on two small images; the log and the model matter here, not what is on them."""
     pictures = folder.parent / "pictures"
     if not pictures.exists():
         pictures.mkdir()
@@ -42,9 +39,8 @@ def make(folder: Path, settings: dict[str, object] | None = None, **options: obj
             noise = np.random.default_rng(len(name)).integers(0, 255, (HEIGHT, WIDTH), dtype=np.uint8)
             Image.fromarray(noise).save(pictures / f"{name}.png")
     given = {"candidates": lattice(14, 11), "targets": 400, **options}
-    chosen = {"seal": False, **(settings or {})}
     return Project.create(
-        folder, fixed=pictures / "fixed.png", moving=pictures / "moving.png", settings=chosen, **given
+        folder, fixed=pictures / "fixed.png", moving=pictures / "moving.png", settings=settings, **given
     )
 
 

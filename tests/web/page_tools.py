@@ -309,7 +309,7 @@ def make_tissue_project(folder: Path, *, size: tuple[int, int] = (640, 520), **s
         targets=points,
         spacing=0.5,
         units="um",
-        settings={"budget": 30, "guided_start": False, "seal": False, "refit_first": 10, **settings},
+        settings={"budget": 30, "guided_start": False, "refit_first": 10, **settings},
     ).close()
     return folder
 
@@ -346,6 +346,6 @@ def make_volume_project(folder: Path, **settings: Any) -> Path:
         moving=folder.parent / "moving.nii.gz",
         candidates={"kind": "domain", "count": 60},
         targets={"kind": "domain", "count": 60},
-        settings={"budget": 12, "guided_start": False, "seal": False, "refit_first": 10, **settings},
+        settings={"budget": 12, "guided_start": False, "refit_first": 10, **settings},
     ).close()
     return folder

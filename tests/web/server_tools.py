@@ -188,7 +188,7 @@ def make_flat(folder: Path, **settings: object) -> Path:
     fixed, moving = write_pictures(folder.parent / "pictures")
     points = lattice((20, 20), (280, 260), (10, 9))
     Project.create(folder, fixed=fixed, moving=moving, candidates=points, targets=points,
-                   settings={"guided_start": False, "seal": False, **settings}).close()  # fmt: skip
+                   settings={"guided_start": False, **settings}).close()  # fmt: skip
     return folder
 
 
@@ -197,7 +197,7 @@ def make_solid(folder: Path, **settings: object) -> Path:
     fixed, moving = write_volumes(folder.parent / "volumes")
     project = Project.create(folder, fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
                              targets={"kind": "domain", "count": 60},
-                             settings={"guided_start": False, "seal": False, **settings})  # fmt: skip
+                             settings={"guided_start": False, **settings})  # fmt: skip
     project.close()
     return folder
 

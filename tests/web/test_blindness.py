@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from warpgauge.project import AuditRound, Project
+from warpgauge.project import Project
 from warpgauge.project.events import Ask, DrawAudit
 from warpgauge.session.control_questions import add_controls
 from web.server_tools import Served, answer, make_flat, make_solid, served
@@ -176,7 +176,7 @@ def test_what_a_blind_rater_receives_is_equal_to_the_byte_whatever_the_others_an
         folder = make_flat(tmp_path / name / "p", **settings)
         if settings is MIXED:
             with Project.open(folder) as project:
-                add_controls(project, np.array([[50.5, 60.5]]), np.array([[52.0, 61.0]]), "organiser", seed=9)
+                add_controls(project, np.array([[50.5, 60.5]]), np.array([[52.0, 61.0]]), "organiser")
         found.append(history(folder, others, FLAT))
     assert len(found[0]) == len(found[1]) > 150
     for one, other in zip(*found, strict=True):
@@ -310,11 +310,13 @@ def list_with(folder: Path, kind: str) -> Path:
             )
 
         if kind == "control":
-            add_controls(project, points[[40]], np.array([[150.0, 140.0]]), "organiser", seed=9)
+            add_controls(project, points[[40]], np.array([[150.0, 140.0]]), "organiser")
         if kind in ("decide", "audit"):
             at, sealed = tuple(points[40].tolist()), kind == "audit"
-            drawn = AuditRound(0, "uniform", sealed, len(points), 0, 5, (40,), (at,), (40,), (0.5,), {}, True)
-            project.append(DrawAudit(rater="warpgauge", drawn=drawn))
+            drawn = DrawAudit(rater="warpgauge", number=0, design="uniform", sealed=sealed, population=len(points),
+                              drawn_before=0, seed=5, targets=(40,), points=(at,), candidates=(40,),
+                              probabilities=(0.5,))  # fmt: skip
+            project.append(drawn)
         earlier = (40 if kind == "repeat" else 11, 77, 33, 5)
         project.append(*(asked(number, candidate) for number, candidate in enumerate(earlier)))
         project.append(asked(4, 40, **KINDS[kind]), asked(5, 60))

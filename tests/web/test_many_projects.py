@@ -17,7 +17,7 @@ from command_tools import call
 from postgres_tools import Postgres
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import NotAllowedError, Project, ProjectError, StorageError
-from warpgauge.project.events import Note
+from warpgauge.project.events import SkipStart
 from warpgauge.web import prepare_site, shelf, summaries
 from warpgauge.web.catalogue import Catalogue
 from warpgauge.web.roster import Roster, shared_out
@@ -33,7 +33,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fixed, moving = write_pictures(folder.parent / "pictures", (120, 110))
     points = lattice((10, 10), (110, 100), (6, 5))
     for name in NAMES:
-        settings = {"guided_start": False, "seal": False, "budget": 3}
+        settings = {"guided_start": False, "budget": 3}
         (folder / name).parent.mkdir(exist_ok=True)
         Project.create(folder / name, fixed=fixed, moving=moving, candidates=points, targets=points, copy=True,
                        settings=settings).close()  # fmt: skip
@@ -335,7 +335,7 @@ def test_projects_in_one_database(
         assert [row["placed"] for row in ada.get("/api/mine").json()["pairs"]] == [2, 1]
         assert counted == []  # nothing has changed
         with Project.open(folder / "p2") as project:  # as another server does
-            project.append(Note(rater="ada", text="hm"))
+            project.append(SkipStart(rater="ada"))
         ada.get("/api/mine")
         assert counted == ["p2"]
 

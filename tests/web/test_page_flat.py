@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from warpgauge.core.annotations import ellipse_from_covariance
-from warpgauge.project import Placement, Project, Skipped
+from warpgauge.project import Placement, Project, Skip
 from web.page_tools import Shared, Sheet, bend, click_radius, last_drawn, make_tissue_project, open_sheet, says
 from web.server_tools import Served, served
 
@@ -103,7 +103,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.keyboard.press("3")
     sheet.wait_for_query(4)
     third = stored(server.folder, 2, me)
-    assert isinstance(third, Skipped)
+    assert isinstance(third, Skip)
     assert (third.reason, third.text) == ("torn_or_missing", "a fold")
     # undo: the skip is taken back and its query shown; redo: it is there again, and the open question comes back
     page.keyboard.press("z")
@@ -112,7 +112,7 @@ def test_click_drag_edit_skip_undo_redo_and_reload_from_an_empty_project(browser
     page.keyboard.press("Shift+Z")
     page.wait_for_function("() => document.getElementById('message').textContent.startsWith('Done again')")
     sheet.settle()
-    assert isinstance(stored(server.folder, 2, me), Skipped)
+    assert isinstance(stored(server.folder, 2, me), Skip)
     sheet.wait_for_query(4)
     assert sheet.state()["query"]["answer"] is None
     # the former ones, an edit of one that is stored

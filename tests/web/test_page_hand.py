@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from warpgauge.core.annotations import ellipse_from_covariance
-from warpgauge.project import Placement, Project, Skipped
+from warpgauge.project import Placement, Project, Skip
 from web.page_tools import Shared, Sheet, bend, make_tissue_project, make_volume_project, open_sheet, says, written_now
 from web.server_tools import Served, served
 
@@ -277,7 +277,7 @@ def test_what_is_pressed_in_a_dialog_does_nothing_else(browser: Any, tmp_path_fa
         page.locator("dialog input").fill("12 hidden by a fold")
         sheet.accept()
         second = stored(server, 1, "ada")
-        assert isinstance(second, Skipped)
+        assert isinstance(second, Skip)
         assert (second.reason, second.text) == ("other", "12 hidden by a fold")
         page.keyboard.press("s")
         page.locator("dialog button", has_text="Cancel").click()

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     points = lattice((300, 300), (SIZE - 300, SIZE - 300), (9, 8))
     Project.create(folder / "p", fixed=folder / "large.tif", moving=folder / "large.tif", candidates=points,
                    targets=points,
-                   settings={"guided_start": False, "seal": False, "refit_first": 10}).close()  # fmt: skip
+                   settings={"guided_start": False, "refit_first": 10}).close()  # fmt: skip
     with served(folder / "p", "ada,ben") as running:
         yield running
 
@@ -185,7 +185,7 @@ def test_an_image_without_overview_says_how_far_it_is(
     tifffile.imwrite(tmp_path / "moving.tif", 255 - full)  # of two of the same content only one would be reduced
     points = lattice((100, 100), (900, 900), (6, 6))
     Project.create(tmp_path / "p", fixed=tmp_path / "fixed.tif", moving=tmp_path / "moving.tif", candidates=points,
-                   targets=points, settings={"guided_start": False, "seal": False}).close()  # fmt: skip
+                   targets=points, settings={"guided_start": False}).close()  # fmt: skip
     # A file counts as large from 300 kB on and is read in eight parts, each of which waits for the test.
     steps, halve = threading.Semaphore(0), pyramid.halve
 

@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     points = lattice((10, 10), (110, 100), (6, 5))
     for number in range(1, 7):
         aim = folder / f"lung {number}"
-        settings = {"guided_start": False, "seal": False, "budget": 2}
+        settings = {"guided_start": False, "budget": 2}
         Project.create(aim, fixed=fixed, moving=moving, candidates=points, targets=points, copy=True,
                        settings=settings).close()  # fmt: skip
     (folder / "lung 6" / "project.json").write_text("{}")

@@ -24,7 +24,7 @@ def make_turned(folder: Path, **settings: Any) -> Path:
     Image.fromarray(np.ascontiguousarray(fixed.transpose(1, 0, 2))).save(folder.parent / "moving.png")
     points = np.random.default_rng(2).uniform(30, 270, (60, 2)) * [1.4, 1.0]
     Project.create(folder, fixed=folder.parent / "fixed.png", moving=folder.parent / "moving.png", candidates=points,
-                   targets=points, settings={"guided_start": False, "seal": False, **settings}).close()  # fmt: skip
+                   targets=points, settings={"guided_start": False, **settings}).close()  # fmt: skip
     return folder
 
 
@@ -120,7 +120,7 @@ def test_a_picture_that_is_turned_by_an_odd_angle_has_no_seams(browser: Any, tmp
         Image.fromarray(np.full((700, 700, 3), 200, np.uint8)).save(tmp_path / f"{side}.png")
     points = np.random.default_rng(2).uniform(200, 500, (40, 2))
     Project.create(tmp_path / "p", fixed=tmp_path / "fixed.png", moving=tmp_path / "moving.png", candidates=points,
-                   targets=points, settings={"guided_start": False, "seal": False}).close()  # fmt: skip
+                   targets=points, settings={"guided_start": False}).close()  # fmt: skip
     angle = np.deg2rad(20)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     with served(tmp_path / "p", "ada") as server:

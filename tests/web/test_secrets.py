@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from warpgauge.project import Placement, Project, QueryRecord
+from warpgauge.project import Ask, Place, Project
 from warpgauge.project.values import secrets_of
 from warpgauge.session.control_questions import add_controls
 from warpgauge.web import wire, wire_reports
 from web.server_tools import answer, make_flat, served
 
-SECRETS = secrets_of(QueryRecord) | secrets_of(Placement)
+SECRETS = secrets_of(Ask) | secrets_of(Place)
 # What a rater may ask for, with the model of each answer; the organiser's are not among them, nor the project's, which
 # says where the images have their origin.
 FOR_RATERS: dict[str, type[BaseModel]] = {
@@ -54,7 +54,7 @@ def keys_of(answer: Any) -> Iterator[str]:
 
 def test_the_secrets_are_marked() -> None:
     """What tells a check question from a suggestion, and how far a placement is from a hidden prediction."""
-    assert {"origin", "same_as", "audit", "known", "sealed", "doubt"} == SECRETS
+    assert {"origin", "same_as", "audit", "known", "doubt"} == SECRETS
 
 
 @pytest.mark.parametrize("model", [*FOR_RATERS.values(), *WRITTEN], ids=lambda model: model.__name__)

@@ -25,7 +25,7 @@ def shifted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A 3D project whose moving volume is the fixed one shifted by whole voxels, answered 16 times to 0.02 mm."""
     folder = tmp_path_factory.mktemp("shifted")
     fixed, moving, shift = write_shifted(folder, SHIFT)
-    settings = {"refit": "never", "guided_start": False, "seal": False}
+    settings = {"refit": "never", "guided_start": False}
     project = Project.create(folder / "p", fixed=fixed, moving=moving, candidates={"kind": "domain", "count": 60},
                              targets={"kind": "domain", "count": 60}, settings=settings)  # fmt: skip
     project.close()

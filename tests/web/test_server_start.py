@@ -29,7 +29,7 @@ def make_patch(folder: Path, **settings: Any) -> Path:
     for name, values in (("fixed", fixed), ("moving", moving)):
         Image.fromarray(np.repeat(values[..., None], 3, axis=-1)).save(folder.parent / f"{name}.png")
     project = Project.create(folder, fixed=folder.parent / "fixed.png", moving=folder.parent / "moving.png",
-                             settings={"guided_start": False, "seal": False, **settings})  # fmt: skip
+                             settings={"guided_start": False, **settings})  # fmt: skip
     project.close()
     return folder
 

@@ -10,7 +10,7 @@ from typing import Self
 from warpgauge.project.chain import Row
 from warpgauge.project.errors import StorageError, project_content
 from warpgauge.project.event_log import EventLog
-from warpgauge.project.events import Event, advance, check_sequence, replay
+from warpgauge.project.events import Event, advance, check_sequence, read_events, replay
 from warpgauge.project.state import State
 
 # So long after a refused write others are expected to be refused: pages that wait try again at least every 5 seconds.
@@ -69,7 +69,7 @@ class EventStore:
         self._refused: tuple[float, StorageError] | None = None
         self._opened_readonly = log.readonly
         with project_content("The annotation log", _ADVICE):
-            self._state = replay(self.log.read(), d)
+            self._state = replay(read_events(self.log.read()), d)
         self.log.begin()
 
     @property
@@ -103,7 +103,8 @@ class EventStore:
     def _apply(self, rows: Iterable[Row]) -> None:
         """Advance the state by what others wrote."""
         with project_content("The annotation log", _ADVICE):
-            replay((row for row in rows if row[0] > self._state.generation), self.d, self._state)
+            fresh = read_events(row for row in rows if row[0] > self._state.generation)
+            replay(fresh, self.d, self._state)
 
     def append(self, *events: Event) -> tuple[Event, ...]:
         """Write events, all or none; see `Project.append`."""

@@ -8,7 +8,7 @@ by the same checks as new ones are written. The rules hold for writing and for r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -789,8 +789,8 @@ class Relink(Event):
         state.images_generation = self.generation
 
 
-def read_event(row: Row, d: int) -> Event:
-    """Read a row of the log; raise where it is not an event of a project of this dimension."""
+def read_event(row: Row) -> Event:
+    """Read a row of the log; raise where it is not an event."""
     generation, time, rater, kind, query, duration, base, payload = row[:8]
     known = KINDS.get(kind)
     if known is None:
@@ -803,9 +803,17 @@ def read_event(row: Row, d: int) -> Event:
     if not isinstance(told, dict) or set(told) & set(_HEADER):
         raise InvalidInputError(f"Event {generation!s:.20} of the log cannot be read: its content is damaged.")
     header = {"rater": rater, "query": query, "duration": duration, "base_generation": base}
-    event = known(**told, **header, generation=generation, time=time)
-    event.check_form(d)
-    return event
+    return known(**told, **header, generation=generation, time=time)
+
+
+def read_events(rows: Iterable[Row]) -> Iterator[Event]:
+    """Read rows of the log; raise at the first that is not an event, as the log is damaged then."""
+    for row in rows:
+        try:
+            yield read_event(row)
+        except InvalidInputError as error:
+            what = f"Event {row[0]!s:.20} of the log ({row[3]!s:.20})"
+            raise ProjectError(f"{what} is damaged: {one_line(error)}.") from error
 
 
 def moment_of(time: object, generation: object) -> datetime:
@@ -864,19 +872,17 @@ def advance(state: State, event: Event) -> None:
     state.generation = event.generation
 
 
-def replay(rows: Iterable[Row], d: int, state: State | None = None) -> State:
-    """Apply rows of a log to a state (an empty one by default), in place, and return it.
+def replay(events: Iterable[Event], d: int, state: State | None = None) -> State:
+    """Apply events of a log to a state (an empty one by default), in place, and return it.
 
     They are checked as strictly as new events: the log may come from anywhere.
     """
     result = State() if state is None else state
-    for row in rows:
+    for event in events:
         try:
-            event = read_event(row, d)
+            event.check_form(d)
         except InvalidInputError as error:
-            raise ProjectError(
-                f"Event {row[0]!s:.20} of the log ({row[3]!s:.20}) is damaged: {one_line(error)}."
-            ) from error
+            raise ProjectError(f"Event {event.generation} of the log is damaged: {one_line(error)}.") from error
         advance(result, event)
     return result
 

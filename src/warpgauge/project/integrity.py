@@ -15,7 +15,7 @@ from warpgauge.io.inside import Inside
 from warpgauge.project.chain import Row, chained
 from warpgauge.project.document import Document, read_document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError, project_content
-from warpgauge.project.events import moment_of, replay
+from warpgauge.project.events import moment_of, read_events, replay
 from warpgauge.project.foregrounds import load_foreground
 from warpgauge.project.images import image_problem
 from warpgauge.project.permission import check_permission
@@ -76,7 +76,7 @@ class _Verifier:
         rows = self._log(document)
         if rows is not None:
             self._chain(rows)
-            state = self._replay(rows, document)
+            state = self._replay(read_events(rows), document)
             if state is not None:
                 self._queries(state, candidates)
                 self._transforms(state)
@@ -153,7 +153,7 @@ class _Verifier:
     def _replay(self, rows: list[Row], document: Document) -> State | None:
         try:
             with project_content("The annotation log"):
-                state = replay(rows, document.images["fixed"].grid.d)
+                state = replay(read_events(rows), document.images["fixed"].grid.d)
         except ProjectError as error:
             self.problems.append(str(error))
             return None
@@ -228,6 +228,6 @@ def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bo
 
     def check(rows: list[Row]) -> None:
         with project_content("The recovered log", "use another copy"):
-            replay(rows, document.images["fixed"].grid.d)
+            replay(read_events(rows), document.images["fixed"].grid.d)
 
     return log.recover(Lost(folder, document.id, mirrored, accept_loss, check))

@@ -33,7 +33,7 @@ from warpgauge.project.events import (
     Relink,
     SetTransform,
     authorise,
-    read_event,
+    read_events,
 )
 from warpgauge.project.folder import ProjectFolder
 from warpgauge.project.foregrounds import Wanted
@@ -295,7 +295,7 @@ class Project(ProjectFolder):
 
     def events(self, after: int = 0) -> list[Event]:
         """Return the events of the log with a generation above ``after``."""
-        return [read_event(row, self.d) for row in self._store.log.read(after)]
+        return list(read_events(self._store.log.read(after)))
 
     def append(self, *new: Event) -> tuple[Event, ...]:
         """Write events, all or none; when this returns they are on the disk.

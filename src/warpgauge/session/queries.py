@@ -205,7 +205,8 @@ def shared_out(state: State, settings: Settings, rater: str, waiting: Sequence[i
     most = settings.answers_per_location
     if most is None:
         return list(waiting)
-    people = sorted({name for name in state.raters if state.role(name) == "rater"} | {rater})
+    registered = {name for name in state.raters if state.role(name) == "rater"}
+    people = sorted(registered | set(state.who_answered()) | {rater})
 
     def is_shared(number: int) -> bool:
         query = state.queries[number]
