@@ -281,7 +281,9 @@ def test_repeats_measure_the_error_within_a_rater(tmp_path: Path) -> None:
         np.linalg.norm(np.subtract(state.placement("ada", q.number).moving, state.placement("ada", q.same_as).moving))
         for q in repeats
     ]
-    told = intra_rater(session.project.state, )
+    told = intra_rater(
+        session.project.state,
+    )
     assert told.pairs == 3
     assert told.mean_distance == pytest.approx(np.mean(gaps))
     assert told.sd == pytest.approx(np.sqrt(np.mean(np.square(gaps)) / 4))
@@ -298,8 +300,18 @@ def test_a_repeat_stands_in_for_a_skipped_first(tmp_path: Path) -> None:
         else:
             session.place(query, true_map(np.array(query.point)))
     assert len(session.annotations()) == 4  # the budget counts placements, those of repeats too
-    assert intra_rater(session.project.state, ).changed_mind == 4
-    assert intra_rater(session.project.state, ).pairs == 0
+    assert (
+        intra_rater(
+            session.project.state,
+        ).changed_mind
+        == 4
+    )
+    assert (
+        intra_rater(
+            session.project.state,
+        ).pairs
+        == 0
+    )
 
 
 @pytest.mark.parametrize("anisotropic", [False, True])

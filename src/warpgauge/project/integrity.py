@@ -76,7 +76,7 @@ class _Verifier:
         rows = self._log(document)
         if rows is not None:
             self._chain(rows)
-            state = self._replay(read_events(rows), document)
+            state = self._replay(rows, document)
             if state is not None:
                 self._queries(state, candidates)
                 self._transforms(state)
