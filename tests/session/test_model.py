@@ -17,6 +17,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Project, Settings
 from warpgauge.session import Session
+from warpgauge.session.agreement import intra_rater
 from warpgauge.session.prior import default_prior, default_radius
 
 NEVER = {"refit": "never"}
@@ -281,9 +282,7 @@ def test_repeats_measure_the_error_within_a_rater(tmp_path: Path) -> None:
         np.linalg.norm(np.subtract(state.placement("ada", q.number).moving, state.placement("ada", q.same_as).moving))
         for q in repeats
     ]
-    told = intra_rater(
-        session.project.state,
-    )
+    told = intra_rater(session.project.state, "ada")
     assert told.pairs == 3
     assert told.mean_distance == pytest.approx(np.mean(gaps))
     assert told.sd == pytest.approx(np.sqrt(np.mean(np.square(gaps)) / 4))
@@ -300,18 +299,8 @@ def test_a_repeat_stands_in_for_a_skipped_first(tmp_path: Path) -> None:
         else:
             session.place(query, true_map(np.array(query.point)))
     assert len(session.annotations()) == 4  # the budget counts placements, those of repeats too
-    assert (
-        intra_rater(
-            session.project.state,
-        ).changed_mind
-        == 4
-    )
-    assert (
-        intra_rater(
-            session.project.state,
-        ).pairs
-        == 0
-    )
+    assert intra_rater(session.project.state, "ada").changed_mind == 4
+    assert intra_rater(session.project.state, "ada").pairs == 0
 
 
 @pytest.mark.parametrize("anisotropic", [False, True])
