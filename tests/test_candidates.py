@@ -20,7 +20,6 @@ from warpgauge.candidates import (
     targets_from_mask,
     to_gray,
 )
-from warpgauge.candidates.corners import blocks, core_shape, count_blocks
 from warpgauge.candidates.peaks import thin
 from warpgauge.candidates.structure import harris_strength
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
@@ -218,23 +217,6 @@ def same(a: Candidates, b: Candidates) -> None:
     np.testing.assert_array_equal(a.strengths, b.strengths)
     np.testing.assert_array_equal(a.refined, b.refined)
     assert a.method == b.method
-
-
-def test_cores_tile_the_array_once() -> None:
-    """The cores of the blocks cover every element exactly once, and no block is larger than asked for."""
-    shape, halo = (37, 50, 23), (5, 6, 4)
-    core = core_shape(shape, halo, 20_000)
-    seen = np.zeros(shape, dtype=int)
-    number = 0
-    for block in blocks(shape, halo, core):
-        part = seen[block.read]
-        assert part.size <= 20_000
-        part[block.core] += 1
-        begin = [r.start + c.start for r, c in zip(block.read, block.core, strict=True)]
-        assert tuple(begin) == block.start
-        number += 1
-    assert np.all(seen == 1)
-    assert number == count_blocks(shape, core)
 
 
 def test_memory_is_bounded_by_the_block() -> None:

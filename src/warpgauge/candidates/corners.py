@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.candidates.foreground import Foreground, ForegroundMask
-from warpgauge.candidates.peaks import Peaks, Pool, joined, local_maxima, no_peaks, thin, vertex_offsets
+from warpgauge.candidates.peaks import Peaks, local_maxima, thin, vertex_offsets
 from warpgauge.candidates.structure import TRUNCATE, count_nonzero, gray_rule, harris_strength, sensitivity, to_gray
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid, array_order
 
 Progress = Callable[[int, int], None]
 _LARGEST_GRAY = 1e30  # its sixth power, the determinant in 3D, is still a number
+_LARGEST_CORE_2D = 448  # pixels along each axis of a block, whose arrays then stay in the cache
+_SMALLEST_CORE = 4
 
 
 @dataclass(frozen=True)
@@ -102,17 +104,24 @@ def find_candidates(
         if mask is not None:
             raise InvalidInputError("Candidates lie in a mask or in a foreground; give one of them.")
         mask = ForegroundMask(foreground.shrunk(), grid)
-    search = _Search(image_array, grid, mask, count, min_distance, sigma, border, subpixel)
     if pool < 1 or (count is not None and pool < count):
         raise InvalidInputError(f"pool must be a number of maxima not below count, got {pool!r}.")
-    halo = search.halo
-    core = core_shape(grid.shape, halo, memory // (8 * (4 + grid.d + grid.d * (grid.d + 1) // 2)))
-    total, kept = count_blocks(grid.shape, core), Pool(grid.d, pool)
-    for done, block in enumerate(blocks(grid.shape, halo, core), start=1):
-        kept.add(search.peaks(block))
+    search = _Search(image_array, grid, mask, count, min_distance, sigma, border, subpixel)
+    core = search.core(memory)
+    starts = list(itertools.product(*(range(0, n, c) for n, c in zip(grid.shape, core, strict=True))))
+    peaks: list[Peaks] = []
+    dropped = 0
+    for done, start in enumerate(starts, start=1):
+        found = search.peaks(start, core)
+        if found is not None:
+            peaks.append(found)
+        held = sum(map(len, peaks))
+        if held > 2 * pool or (done == len(starts) and peaks):
+            dropped += max(0, held - pool)
+            peaks = [Peaks.joined(peaks).strongest(pool)]
         if progress is not None:
-            progress(done, total)
-    return search.choose(kept)
+            progress(done, len(starts))
+    return search.chosen(peaks[0] if peaks else None, dropped)
 
 
 class _Search:
@@ -138,108 +147,128 @@ class _Search:
             )
         if count is not None and count < 1:
             raise InvalidInputError(f"count must be at least 1, or None for all candidates, got {count!r}.")
-        self.image, self.grid, self.mask, self.count, self.subpixel = image, grid, mask, count, subpixel
+        self.image = image
+        self.grid = grid
+        self.mask = mask
+        self.count = count
+        self.subpixel = subpixel
         self.rule = gray_rule(shape, grid.d)
         self.spacing = array_order(grid.spacing)
+        self.shape = np.array(grid.shape)
         self.sigma = _positive(sigma, "sigma", 2.0 * grid.pixel)
         self.border = _positive(border, "border", 3 * self.sigma, zero=True)
         self.min_distance = _positive(min_distance, "min_distance", self._spread(), zero=True)
+        # How far a strength and its neighbours reach: Sobel, Gaussian, and one for the comparison.
+        self.halo = (TRUNCATE * self.sigma / self.spacing + 0.5).astype(int) + 2
 
     def _spread(self) -> float:
+        """Half of the distance of ``count`` evenly spread points, and not less than two sigma."""
         if self.count is None:
             return 2 * self.sigma
         elements = self.grid.count
-        if self.mask is not None:
-            found = isinstance(self.mask, ForegroundMask)
-            elements = self.mask.elements if found else count_nonzero(self.mask)
+        if isinstance(self.mask, ForegroundMask):
+            elements = self.mask.elements
+        elif self.mask is not None:
+            elements = count_nonzero(self.mask)
         volume = elements * float(np.prod(self.grid.spacing))
         return max(2 * self.sigma, float(0.5 * (volume / self.count) ** (1 / self.grid.d)))
 
-    @property
-    def halo(self) -> tuple[int, ...]:
-        """How far a strength and its neighbours reach: Sobel, Gaussian, and one for the comparison."""
-        return tuple(int(TRUNCATE * self.sigma / s + 0.5) + 2 for s in self.spacing)
+    def core(self, memory: int) -> tuple[int, ...]:
+        """Choose the elements along each axis of a block without its margin, so that its arrays fit into the memory.
 
-    def peaks(self, block: Block) -> Peaks:
-        """Find the maxima in the core of one block, in 2D in parts whose arrays stay in the cache."""
-        image = np.asarray(self.image[block.read])
-        if image.dtype.kind not in "buif":
-            raise InvalidInputError(f"An image of type {image.dtype} has no grey values; give numbers.")
-        if image.dtype.kind == "f" or image.dtype.itemsize > 4:  # other values are all usable
-            self._check_values(image, block)
-        parts = [self._peaks_of(image, block, part) for part in _parts(block, image.shape[: self.grid.d], self.halo)]
-        return joined([part for part in parts if len(part)], self.grid.d)
+        The longest axis is halved until they do, so the result depends on nothing but the arguments.
+        """
+        d = self.grid.d
+        limit = memory // (8 * (4 + d + d * (d + 1) // 2))
+        core = np.minimum(self.shape, _LARGEST_CORE_2D) if d == 2 else self.shape.copy()
+        while (size := int(np.prod(np.minimum(core + 2 * self.halo, self.shape)))) > limit:
+            axis = int(np.argmax(core))
+            if core[axis] <= _SMALLEST_CORE:
+                raise InvalidInputError(
+                    f"A block of the image with its margin has {size} elements, more than the {limit} that fit into "
+                    f"the given memory; allow more memory or a smaller sigma."
+                )
+            core[axis] = -(-core[axis] // 2)
+        return tuple(core.tolist())
 
-    def _check_values(self, image: NDArray[Any], block: Block) -> None:
-        bad = int(np.sum(~(np.abs(to_gray(image, self.grid.d)[0]) <= _LARGEST_GRAY)))  # NaN is not below it
-        if bad:
-            where = tuple(slice_.start for slice_ in block.read)
-            raise InvalidInputError(
-                f"The image has {bad} values that are not finite, or beyond {_LARGEST_GRAY:g}, in the block that "
-                f"begins at {where} (array order); replace them."
-            )
-
-    def _peaks_of(self, image: NDArray[Any], block: Block, part: Block) -> Peaks:
-        """Find the maxima in the core of a part; ``part`` lies in what was read for the block."""
-        corner = np.array([slice_.start for slice_ in block.read])
+    def peaks(self, start: tuple[int, ...], core: tuple[int, ...]) -> Peaks | None:
+        """Find the maxima in the block of this core that begins at ``start``."""
+        first = np.array(start)
+        corner = np.maximum(0, first - self.halo)
+        stop = np.minimum(self.shape, first + core)
+        end = np.minimum(self.shape, stop + self.halo)
+        region = tuple(slice(int(a), int(b)) for a, b in zip(corner, end, strict=True))
+        inner = tuple(slice(int(a), int(b)) for a, b in zip(first - corner, stop - corner, strict=True))
         mask = None
         if self.mask is not None:
-            where = (slice(low + r.start, low + r.stop) for low, r in zip(corner, part.read, strict=True))
-            mask = np.asarray(self.mask[tuple(where)]) != 0
-            if not mask[part.core].any():
-                return no_peaks(self.grid.d)
-        gray = to_gray(image[part.read], self.grid.d)[0].astype(np.float64, copy=False)
-        strength = harris_strength(gray, self.spacing, self.sigma)
-        found = np.argwhere(local_maxima(strength)[part.core])
-        local = found + np.array([slice_.start for slice_ in part.core])
-        index = found + np.array(part.start) + corner
-        keep = self._inside(index, slack=1.0)
+            mask = np.asarray(self.mask[region]) != 0
+            if not mask[inner].any():
+                return None
+        strength = harris_strength(self._gray(region), self.spacing, self.sigma)
+        found = np.argwhere(local_maxima(strength)[inner])
+        local = found + (first - corner)
+        index = found + first
+        kept = self._inside(index, slack=1.0)
         if mask is not None:
-            keep &= mask[tuple(local.T)]
-        local, index = local[keep], index[keep]
+            kept &= mask[tuple(local.T)]
+        local = local[kept]
+        index = index[kept]
         if not len(index):
-            return no_peaks(self.grid.d)
-        peaks = Peaks(
-            np.ravel_multi_index(tuple(index.T), self.grid.shape).astype(np.int64),
-            index.astype(np.float64),
-            strength[tuple(local.T)] ** (1 / self.grid.d),
-            np.zeros(len(index), dtype=bool),
-        )
-        if self.subpixel:
-            self._refine(peaks, strength, local, index, mask)
-        return peaks.take(self._inside(peaks.position))
+            return None
+        position, refined = self._refined(strength, local, index, mask)
+        kept = self._inside(position)
+        flat = np.ravel_multi_index(tuple(index.T), self.grid.shape).astype(np.int64)
+        values = strength[tuple(local.T)] ** (1 / self.grid.d)
+        return Peaks(flat[kept], position[kept], values[kept], refined[kept])
+
+    def _gray(self, region: tuple[slice, ...]) -> Floats:
+        """Read grey values of a part of the image."""
+        image = np.asarray(self.image[region])
+        if image.dtype.kind not in "buif":
+            raise InvalidInputError(f"An image of type {image.dtype} has no grey values; give numbers.")
+        gray = to_gray(image, self.grid.d)[0].astype(np.float64, copy=False)
+        bad = int(np.sum(~(np.abs(gray) <= _LARGEST_GRAY)))  # NaN is not below it
+        if bad:
+            raise InvalidInputError(
+                f"The image has {bad} values that are not finite, or beyond {_LARGEST_GRAY:g}, in the block that "
+                f"begins at {tuple(part.start for part in region)} (array order); replace them."
+            )
+        return gray
 
     def _inside(self, index: NDArray[Any], slack: float = 0.0) -> NDArray[np.bool_]:
+        """Which indices keep the distance from the border."""
         margin = self.border / self.spacing - 0.5 - slack
-        last = np.array(self.grid.shape) - 1
-        return np.asarray(np.all((index >= margin) & (index <= last - margin), axis=1))
+        return np.asarray(np.all((index >= margin) & (index <= self.shape - 1 - margin), axis=1))
 
-    def _refine(
-        self,
-        peaks: Peaks,
-        strength: Floats,
-        local: NDArray[np.int64],
-        index: NDArray[np.int64],
-        mask: NDArray[np.bool_] | None,
-    ) -> None:
-        inner = np.all((index > 0) & (index < np.array(self.grid.shape) - 1), axis=1)
-        rows = np.flatnonzero(inner)
-        offsets, sound = vertex_offsets(strength, local[rows])
-        if mask is not None:
-            # A vertex in a neighbouring pixel counts only where that pixel is in the mask as well.
-            nearest = local[rows] + np.round(offsets).astype(np.int64)
-            sound &= mask[tuple(nearest.T)]
-        peaks.position[rows[sound]] += offsets[sound]
-        peaks.refined[rows[sound]] = True
+    def _refined(
+        self, strength: Floats, local: NDArray[np.int64], index: NDArray[np.int64], mask: NDArray[np.bool_] | None
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Positions below the pixel of maxima at ``local`` in the block and ``index`` in the image, and which they are.
 
-    def choose(self, pool: Pool) -> Candidates:
-        """Thin the strongest maxima by distance."""
-        peaks = pool.strongest()
+        A vertex in a neighbouring pixel counts only where that pixel is in the mask as well.
+        """
+        position = index.astype(np.float64)
+        refined = np.zeros(len(index), dtype=bool)
+        if self.subpixel:
+            rows = np.flatnonzero(np.all((index > 0) & (index < self.shape - 1), axis=1))
+            offsets, sound = vertex_offsets(strength, local[rows])
+            if mask is not None:
+                nearest = local[rows] + np.round(offsets).astype(np.int64)
+                sound &= mask[tuple(nearest.T)]
+            position[rows[sound]] += offsets[sound]
+            refined[rows[sound]] = True
+        return position, refined
+
+    def chosen(self, peaks: Peaks | None, dropped: int) -> Candidates:
+        """Thin the strongest maxima by distance; ``dropped`` weaker ones were not kept."""
+        if peaks is None:
+            nothing = np.zeros(0)
+            return Candidates(np.zeros((0, self.grid.d)), nothing, nothing.astype(bool), self._method(0))
         points = self.grid.index_to_world(array_order(peaks.position))
         rows = thin(points, self.min_distance, self.count)
-        if pool.dropped and (self.count is None or len(rows) < self.count):
+        if dropped and (self.count is None or len(rows) < self.count):
             warnings.warn(
-                f"Only {len(rows)} candidates were found among the {len(peaks)} strongest maxima; {pool.dropped} "
+                f"Only {len(rows)} candidates were found among the {len(peaks)} strongest maxima; {dropped} "
                 f"weaker ones were not kept: raise pool, or lower min_distance, now {self.min_distance:.4g} "
                 f"{self.grid.units}.",
                 SuspiciousDataWarning,
@@ -247,19 +276,17 @@ class _Search:
             )
         return Candidates(points[rows], peaks.strength[rows], peaks.refined[rows], self._method(len(rows)))
 
-    def _where(self) -> str:
-        if self.mask is None:
-            return ""
-        return ", in the foreground" if isinstance(self.mask, ForegroundMask) else ", in a mask"
-
     def _method(self, found: int) -> str:
-        units, d = self.grid.units, self.grid.d
+        units = self.grid.units
+        d = self.grid.d
         fit = "refined by a quadratic fit" if self.subpixel else "at pixel centres"
+        where = ""
+        if self.mask is not None:
+            where = ", in the foreground" if isinstance(self.mask, ForegroundMask) else ", in a mask"
         return (
             f"{found} corners {fit}: maxima of det A - k (trace A)^{d} with k = {sensitivity(d):.4g}, A the "
             f"structure tensor with sigma {self.sigma:.4g} {units}; more than {self.min_distance:.4g} {units} apart, "
-            f"{self.border:.4g} {units} from the border"
-            f"{self._where()}; {self.rule}."
+            f"{self.border:.4g} {units} from the border{where}; {self.rule}."
         )
 
 
@@ -270,71 +297,3 @@ def _positive(value: float | None, name: str, default: float, zero: bool = False
         kind = "length" if zero else "positive length"
         raise InvalidInputError(f"{name} must be a {kind} in world units, got {value!r}.")
     return float(value)
-
-
-_SMALLEST_CORE = 4
-
-
-class Block(NamedTuple):
-    """A part of an array: what to read, which part of that is the core, and where the core begins in the array."""
-
-    read: tuple[slice, ...]
-    core: tuple[slice, ...]
-    start: tuple[int, ...]
-
-
-# Elements along each axis of a part of a 2D block.
-_PART = 448
-
-
-def _parts(block: Block, shape: tuple[int, ...], halo: tuple[int, ...]) -> Iterator[Block]:
-    """Yield the parts of a block that was read as an array of this shape: itself in 3D, whose margins would cost more.
-
-    The margins are within what was read, so that a part knows as much of its surroundings as the block does.
-    """
-    if len(shape) == 3:
-        yield Block(tuple(slice(0, n) for n in shape), block.core, tuple(core.start for core in block.core))
-        return
-    for start in itertools.product(*(range(core.start, core.stop, _PART) for core in block.core)):
-        ends = [min(begin + _PART, core.stop) for begin, core in zip(start, block.core, strict=True)]
-        lows = [max(0, begin - h) for begin, h in zip(start, halo, strict=True)]
-        read = [slice(low, min(n, end + h)) for low, end, h, n in zip(lows, ends, halo, shape, strict=True)]
-        inner = [slice(begin - low, end - low) for begin, low, end in zip(start, lows, ends, strict=True)]
-        yield Block(tuple(read), tuple(inner), start)
-
-
-def core_shape(shape: tuple[int, ...], halo: tuple[int, ...], elements: int) -> tuple[int, ...]:
-    """Choose cores so that no block with its halo has more than ``elements`` elements.
-
-    The longest axis is halved until the block fits, so the result depends on nothing but the arguments.
-    """
-    core = list(shape)
-
-    def size() -> int:
-        return int(np.prod([min(c + 2 * h, n) for c, h, n in zip(core, halo, shape, strict=True)], dtype=np.int64))
-
-    while size() > elements:
-        axis = int(np.argmax(core))
-        if core[axis] <= _SMALLEST_CORE:
-            raise InvalidInputError(
-                f"A block of the image with its margin has {size()} elements, more than the {elements} that fit into "
-                f"the given memory; allow more memory or a smaller sigma."
-            )
-        core[axis] = -(-core[axis] // 2)
-    return tuple(core)
-
-
-def blocks(shape: tuple[int, ...], halo: tuple[int, ...], core: tuple[int, ...]) -> Iterator[Block]:
-    """Yield the blocks in array order."""
-    for start in itertools.product(*(range(0, n, c) for n, c in zip(shape, core, strict=True))):
-        read, inner = [], []
-        for begin, n, c, h in zip(start, shape, core, halo, strict=True):
-            low, end = max(0, begin - h), min(n, begin + c)
-            read.append(slice(low, min(n, end + h)))
-            inner.append(slice(begin - low, end - low))
-        yield Block(tuple(read), tuple(inner), start)
-
-
-def count_blocks(shape: tuple[int, ...], core: tuple[int, ...]) -> int:
-    """Count the blocks."""
-    return int(np.prod([-(-n // c) for n, c in zip(shape, core, strict=True)]))

@@ -1,4 +1,4 @@
-"""Maxima of an array: found, refined below the pixel, kept in a bounded pool, and thinned by distance."""
+"""Maxima of an array: found, refined below the pixel, and thinned by distance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHUNK = 4096
 _FARTHEST_VERTEX = 1.0
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Peaks:
     """Maxima of an array: flat index, position in array order (with sub-pixel part), strength, whether refined."""
 
@@ -29,30 +29,20 @@ class Peaks:
     def __len__(self) -> int:
         return len(self.flat)
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Peaks:
-        """Return some of the peaks."""
+    def strongest(self, count: int) -> Peaks:
+        """Return at most so many peaks by falling strength; equal strengths by their place in the array."""
+        rows = np.lexsort((self.flat, -self.strength))[:count]
         return Peaks(self.flat[rows], self.position[rows], self.strength[rows], self.refined[rows])
 
-    def order(self) -> NDArray[np.int64]:
-        """Return the rows by falling strength; equal strengths by their place in the array."""
-        return np.asarray(np.lexsort((self.flat, -self.strength)))
-
-
-def no_peaks(d: int) -> Peaks:
-    """Return an empty set."""
-    return Peaks(np.zeros(0, np.int64), np.zeros((0, d)), np.zeros(0), np.zeros(0, bool))
-
-
-def joined(parts: list[Peaks], d: int) -> Peaks:
-    """Return the peaks of all parts, one after the other."""
-    if not parts:
-        return no_peaks(d)
-    return Peaks(
-        np.concatenate([part.flat for part in parts]),
-        np.concatenate([part.position for part in parts]),
-        np.concatenate([part.strength for part in parts]),
-        np.concatenate([part.refined for part in parts]),
-    )
+    @classmethod
+    def joined(cls, parts: list[Peaks]) -> Peaks:
+        """Return the peaks of all parts, one after the other."""
+        return cls(
+            np.concatenate([part.flat for part in parts]),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.strength for part in parts]),
+            np.concatenate([part.refined for part in parts]),
+        )
 
 
 def local_maxima(strength: Floats) -> NDArray[np.bool_]:
@@ -69,24 +59,26 @@ def vertex_offsets(strength: Floats, rows: NDArray[np.int64]) -> tuple[Floats, N
     a quadratic than its d-th power.
     """
     d = rows.shape[1]
+    unit = np.eye(d, dtype=np.int64)
 
-    def at(*steps: tuple[int, int]) -> Floats:
-        index = [rows[:, axis].copy() for axis in range(d)]
-        for axis, step in steps:
-            index[axis] += step
-        values = np.asarray(strength[tuple(index)], dtype=np.float64)
+    def at(step: NDArray[np.int64]) -> Floats:
+        values = np.asarray(strength[tuple((rows + step).T)], dtype=np.float64)
         return np.asarray(np.sign(values) * np.abs(values) ** (1 / d))
 
-    centre = at()
+    centre = at(0 * unit[0])
     gradient = np.zeros((len(rows), d))
     hessian = np.zeros((len(rows), d, d))
     for a in range(d):
-        up, down = at((a, 1)), at((a, -1))
+        up = at(unit[a])
+        down = at(-unit[a])
         gradient[:, a] = (up - down) / 2
         hessian[:, a, a] = up + down - 2 * centre
     for a, b in itertools.combinations(range(d), 2):
-        mixed = (at((a, 1), (b, 1)) - at((a, 1), (b, -1)) - at((a, -1), (b, 1)) + at((a, -1), (b, -1))) / 4
-        hessian[:, a, b] = hessian[:, b, a] = mixed
+        both = unit[a] + unit[b]
+        across = unit[a] - unit[b]
+        mixed = (at(both) - at(across) - at(-across) + at(-both)) / 4
+        hessian[:, a, b] = mixed
+        hessian[:, b, a] = mixed
     sound = np.linalg.eigvalsh(hessian)[:, -1] < -1e-9 * centre
     offsets = np.zeros((len(rows), d))
     offsets[sound] = -np.linalg.solve(hessian[sound], gradient[sound][..., np.newaxis])[..., 0]
@@ -95,45 +87,17 @@ def vertex_offsets(strength: Floats, rows: NDArray[np.int64]) -> tuple[Floats, N
     return offsets, sound
 
 
-class Pool:
-    """The strongest peaks seen so far, at most ``size`` of them, whatever the order in which they come."""
-
-    def __init__(self, d: int, size: int) -> None:
-        self.peaks = no_peaks(d)
-        self.size = size
-        self.dropped = 0
-        self._waiting: list[Peaks] = []
-
-    def add(self, peaks: Peaks) -> None:
-        """Add peaks; they are merged once as many are waiting as the pool holds."""
-        self._waiting.append(peaks)
-        if sum(map(len, self._waiting)) >= self.size:
-            self._merge()
-
-    def _merge(self) -> None:
-        merged = joined([self.peaks, *self._waiting], self.peaks.position.shape[1])
-        self._waiting = []
-        self.dropped += max(0, len(merged) - self.size)
-        self.peaks = merged.take(merged.order()[: self.size])
-
-    def strongest(self) -> Peaks:
-        """Return the peaks by falling strength."""
-        self._merge()
-        return self.peaks
-
-
 def thin(points_world: Floats, min_distance: float, count: int | None) -> NDArray[np.int64]:
     """Choose rows greedily from the first on, each farther than ``min_distance`` from all chosen before."""
     limit = len(points_world) if count is None else count
-    chosen: list[int] = []
     if min_distance <= 0:
         return np.arange(min(limit, len(points_world)))
+    chosen: list[int] = []
     for start in range(0, len(points_world), _CHUNK):
         rows = np.arange(start, min(start + _CHUNK, len(points_world)))
         if chosen:
-            nearest, _ = cKDTree(points_world[chosen]).query(
-                points_world[rows], distance_upper_bound=min_distance * 1.01
-            )
+            tree = cKDTree(points_world[chosen])
+            nearest, _ = tree.query(points_world[rows], distance_upper_bound=min_distance * 1.01)
             rows = rows[nearest > min_distance]
         if not len(rows):
             continue
