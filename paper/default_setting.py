@@ -127,5 +127,9 @@ def _dense(split: int) -> Setting:
     pair = brains.dense()
     parts = halves(pair, split)
     anything = wg.TransformationPrior(wg.KernelBundle("wendland", [1.0], [1.0]))  # plays no part in distances
-    first = wg.Suggester(anything, parts.fixed, strategy="farthest", seed=split).suggest(TEN)
+    suggester = wg.Suggester(anything, parts.fixed, strategy="farthest", seed=split)
+    first: list[int] = []
+    for _ in range(TEN):
+        first.append(suggester.suggest())
+        suggester.record(first[-1])
     return Setting(pair, parts, pair, tuple(parts.rows[first].tolist()), tuple(first))

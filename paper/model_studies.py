@@ -119,7 +119,10 @@ def measurements(data: Path, run: Run) -> dict[str, dict[int, dict[str, Measured
     found: dict[str, dict[int, dict[str, Measured]]] = {}
     for order in ORDERS:
         suggester = wg.Suggester(paper, parts.fixed, strategy=order, seed=split)
-        asked = suggester.suggest(max(run.parameters["counts"]))
+        asked: list[int] = []
+        for _ in range(max(run.parameters["counts"])):
+            asked.append(suggester.suggest())
+            suggester.record(asked[-1])
         found[order] = {}
         for n in run.parameters["counts"]:
             given = answers[np.asarray(asked[:n])]

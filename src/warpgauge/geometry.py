@@ -49,6 +49,15 @@ class Grid:
         Columns are the world directions of the index axes, orthonormal; the identity by default.
     units : {"px", "um", "mm"}
         What one world unit is. ``"px"`` says that no physical spacing is known.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> grid = wg.Grid((4, 3), spacing=(0.5, 2.0), origin=(10.0, 0.0), units="mm")
+    >>> grid.shape, grid.index_to_world([3, 2]).tolist()
+    ((3, 4), [11.5, 4.0])
+    >>> grid.world_to_index([[11.5, 4.0]]).tolist()
+    [[3.0, 2.0]]
     """
 
     size: tuple[int, ...]

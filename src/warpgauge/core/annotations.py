@@ -34,6 +34,14 @@ class Annotations:
     ------
     InvalidInputError
         When a row is not finite, not symmetric or not positive definite; the message names the row.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> wg.Annotations([[1.0, 2.0]], [[1.5, 2.0]], [[[0.5, 0.0], [0.0, 0.2]]])
+    <Annotations: 2D, 1 annotation>
+    >>> len(wg.Annotations.isotropic([[1.0, 2.0], [3.0, 4.0]], [[1.5, 2.0], [3.5, 4.0]], sd=0.5))
+    2
     """
 
     fixed_points: Floats
@@ -96,7 +104,6 @@ class Annotations:
         return len(self.fixed_points)
 
     def __getitem__(self, rows: slice | ArrayLike) -> Annotations:
-        index: slice | Floats
         index = rows if isinstance(rows, slice) else np.atleast_1d(np.asarray(rows))
         return Annotations(self.fixed_points[index], self.moving_points[index], self.covariances[index])
 
@@ -148,8 +155,20 @@ def covariance_from_ellipse(half_lengths: ArrayLike, axes: ArrayLike, alpha: flo
     Returns
     -------
     (d, d) or (n, d, d) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warpgauge as wg
+    >>> covariance = wg.covariance_from_ellipse([6.0, 3.0], np.eye(2))  # holds the match with 99 %
+    >>> covariance.round(3).tolist()
+    [[3.909, 0.0], [0.0, 0.977]]
+    >>> half_lengths, axes = wg.ellipse_from_covariance(covariance)
+    >>> half_lengths.round(6).tolist()
+    [6.0, 3.0]
     """
-    lengths, V = np.asarray(half_lengths, dtype=np.float64), np.asarray(axes, dtype=np.float64)
+    lengths = np.asarray(half_lengths, dtype=np.float64)
+    V = np.asarray(axes, dtype=np.float64)
     d = lengths.shape[-1] if lengths.ndim else 0
     if d not in (2, 3) or V.shape != (*lengths.shape, d):
         raise InvalidInputError(

@@ -9,10 +9,9 @@ from scipy import special
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
-from warpgauge.core.factors import mahalanobis
 from warpgauge.core.leave_one_out import LeaveOneOut
 from warpgauge.core.process import Posterior, TransformationPrior
-from warpgauge.core.tails import beyond, squared_radius
+from warpgauge.core.tails import squared_radius
 from warpgauge.errors import InvalidInputError
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -71,7 +70,8 @@ def binomial_interval(inside: int, count: int, level: float = 0.95) -> tuple[flo
 
 def coverage(squares: Floats, d: int, tails: float) -> tuple[Coverage, ...]:
     """Coverage of the 50, 80 and 95 % regions from squared Mahalanobis lengths."""
-    rows, count = [], len(squares)
+    count = len(squares)
+    rows = []
     for level in LEVELS:
         inside = int(np.sum(squares <= squared_radius(level, d, tails)))
         rows.append(Coverage(level, inside, count, inside / count, *binomial_interval(inside, count)))
@@ -79,12 +79,35 @@ def coverage(squares: Floats, d: int, tails: float) -> tuple[Coverage, ...]:
 
 
 def leave_one_out_residuals(prior: TransformationPrior, annotations: Annotations) -> LeaveOneOut:
-    """Predict each annotation from all others; equal to conditioning L times, at the cost of once."""
+    """Predict each annotation from all others; equal to conditioning L times, at the cost of once.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[50.0], weights=[9.0]))
+    >>> fixed = [[0.0, 0.0], [9.0, 0.0], [4.0, 4.0]]
+    >>> moving = [[1.0, 0.0], [10.0, 0.0], [9.0, 4.0]]  # the last one moves by 5, the others by 1
+    >>> predicted = wg.leave_one_out_residuals(prior, wg.Annotations.isotropic(fixed, moving, sd=1.0))
+    >>> predicted.residuals[:, 0].round(1).tolist(), int(predicted.p.argmin())
+    ([-2.6, -2.4, 4.1], 2)
+    """
     return prior.condition(annotations).left_out(prior.tails)
 
 
 def calibration(prior: TransformationPrior, annotations: Annotations) -> Calibration:
-    """Summarise leave-one-out calibration: coverage at 50, 80 and 95 %, standardised residuals, scale factor."""
+    """Summarise leave-one-out calibration: coverage at 50, 80 and 95 %, standardised residuals, scale factor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warpgauge as wg
+    >>> x = np.random.default_rng(0).uniform(0, 100, (50, 2))
+    >>> pairs = wg.Annotations.isotropic(x, x + 2 * np.sin(x[:, ::-1] / 20), sd=0.5)
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[80.0], weights=[4.0]))
+    >>> checked = wg.calibration(prior, pairs)
+    >>> [level.level for level in checked.coverage], checked.factor < 1  # the prior is too wide
+    ([0.5, 0.8, 0.95], True)
+    """
     if len(annotations) == 0:
         raise InvalidInputError("Calibration needs at least one annotation, got none.")
     posterior = prior.condition(annotations)
@@ -99,7 +122,7 @@ def scaled_left_out(posterior: Posterior) -> LeaveOneOut:
     Only the prediction is scaled, not the annotation's noise. Tail probabilities are the chi-square distribution's,
     whatever the tails: they are for finding slips, few of which would stand out under heavy tails.
     """
-    raw, noise = posterior.left_out(), posterior.noise
+    raw = posterior.left_out()
+    noise = posterior.noise
     covariances = posterior.scale * (raw.covariances - noise) + noise
-    squares = mahalanobis(raw.residuals, covariances)
-    return LeaveOneOut(raw.residuals, covariances, np.sqrt(squares), beyond(squares, posterior.d))
+    return LeaveOneOut.of(raw.residuals, covariances)

@@ -46,6 +46,12 @@ def displacement_norm(errors: ArrayLike, p: float) -> float:
     errors : (n, d) array of vectors or (n,) array of lengths
     p : float
         At least 1, or ``numpy.inf``.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> [wg.displacement_norm([[3.0, 4.0], [0.0, 1.0]], p) for p in (1, float("inf"))]
+    [3.0, 5.0]
     """
     if not p >= 1:
         raise InvalidInputError(f"The norm's p must be at least 1 or infinite, got {p!r}.")
@@ -85,6 +91,14 @@ def error_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLik
     """``e(x)`` in [0, 1]: chi-square (or F) probability of a smaller Mahalanobis distance from the posterior mean.
 
     Near 1 where the mapped point contradicts the annotations; a low value means agreement **or** too little data.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[20.0], weights=[4.0]))
+    >>> posterior = prior.condition(wg.Annotations.isotropic([[5.0, 5.0]], [[6.0, 5.0]], sd=0.1))
+    >>> wg.error_score(posterior, [[5.0, 5.0], [5.0, 5.0]], [[6.0, 5.0], [8.0, 5.0]]).round(2).tolist()
+    [0.0, 1.0]
     """
     at = as_points(points, "points", posterior.d)
     mapped = as_points(mapped_points, "mapped_points", posterior.d)
@@ -93,32 +107,26 @@ def error_score(posterior: Posterior, points: ArrayLike, mapped_points: ArrayLik
     return posterior.level_of(posterior.squared_lengths(at, mapped))
 
 
-def probability_of_smaller_error(
-    posterior: Posterior, points: ArrayLike, mapped_a: ArrayLike, mapped_b: ArrayLike
-) -> float:
-    """Exact posterior probability that a has a smaller mean squared error over the points than b.
+def win_probabilities(posterior: Posterior, points: ArrayLike, mapped: ArrayLike) -> Floats:
+    """Exact probabilities (K, K) that the row's transform has a smaller mean squared error than the column's.
 
-    The difference of the two mean squared errors is linear in phi, hence Gaussian (or Student-t), with mean
-    ``s_2(a)^2 - s_2(b)^2`` under the posterior mean and variance ``4 / |T|^2 Delta^T K_post Delta``,
-    where ``Delta = a - b``.
+    ``mapped`` holds the (K, n, d) images of the points. The difference of two mean squared errors is linear in phi,
+    hence Gaussian (or Student-t), with mean ``s_2(a)^2 - s_2(b)^2`` under the posterior mean and variance
+    ``4 / |T|^2 Delta^T K_post Delta``, where ``Delta = a - b``.
     """
     at = as_points(points, "points", posterior.d)
-    a, b = as_points(mapped_a, "mapped_a", posterior.d), as_points(mapped_b, "mapped_b", posterior.d)
-    return float(_win_probabilities(posterior, at, np.stack([a, b]))[0, 1])
-
-
-def _win_probabilities(posterior: Posterior, points: Floats, mapped: Floats) -> Floats:
-    """Matrix (K, K) of the probabilities that the row's transform has the smaller mean squared error."""
-    n = len(points)
+    stacked = np.asarray(mapped, dtype=np.float64)
+    if stacked.ndim != 3 or stacked.shape[1:] != at.shape:
+        raise InvalidInputError(f"mapped must have shape (K, {len(at)}, {posterior.d}), got {stacked.shape}.")
     # Errors rather than positions: their differences are the same, and nothing large cancels in the forms.
-    errors = mapped - posterior.mean(points)
+    errors = stacked - posterior.mean(at)
     squares = mean_squared_errors(errors)
-    spread = quadratic_forms(posterior, points, errors)
-    own = np.diag(spread)
+    spread = quadratic_forms(posterior, at, errors)
+    sums = np.diag(spread)[:, None] + np.diag(spread)[None, :]
     differences = squares[:, None] - squares[None, :]
-    variances = 4 / n**2 * (own[:, None] + own[None, :] - 2 * spread)
+    variances = 4 / len(at) ** 2 * (sums - 2 * spread)
     # No variance is left between transforms that are equal wherever the posterior is not: the larger error loses.
-    certain = variances <= 1e-13 * 4 / n**2 * (own[:, None] + own[None, :])
+    certain = variances <= 1e-13 * 4 / len(at) ** 2 * sums
     uncertain = normal_or_t(-differences / np.sqrt(np.where(certain, 1.0, variances)), posterior.prior.tails)
     return np.asarray(np.where(certain, 0.5 - 0.5 * np.sign(differences), uncertain))
 
@@ -171,15 +179,6 @@ def rank_distribution(scores: Floats) -> RankDistribution:
         inside = (rank >= below) & (rank < below + equal)
         probabilities[:, rank] = (inside / equal).mean(axis=0)
     return RankDistribution(probabilities, probabilities[:, 0].copy(), probabilities @ np.arange(1, K + 1))
-
-
-def win_probabilities(posterior: Posterior, points: ArrayLike, mapped: ArrayLike) -> Floats:
-    """Exact probabilities (K, K) that the row's transform has a smaller mean squared error than the column's."""
-    at = as_points(points, "points", posterior.d)
-    stacked = np.asarray(mapped, dtype=np.float64)
-    if stacked.ndim != 3 or stacked.shape[1:] != at.shape:
-        raise InvalidInputError(f"mapped must have shape (K, {len(at)}, {posterior.d}), got {stacked.shape}.")
-    return _win_probabilities(posterior, at, stacked)
 
 
 def norm_name(p: float) -> str:

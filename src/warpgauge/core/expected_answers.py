@@ -6,7 +6,7 @@ A question can be answered where its match lies in the visible region ``R`` and 
 moving image, or its foreground, and the probability is the posterior's, Student-t tails included
 (:func:`chance_in_box`, :func:`chance_in_region`). ``f`` is learned from answers and skips as a smooth field over the
 fixed image (:class:`AnswerField`). Among neighbouring candidates, how distinctive each is counts as well
-(:class:`Recognition`). How it weighs a suggestion stands in :mod:`warpgauge.core.strategies`.
+(:class:`Recognition`). How it weighs a suggestion stands in :mod:`warpgauge.core.gains`.
 """
 
 from __future__ import annotations

@@ -46,22 +46,15 @@ def cholesky(matrix: Floats, what: str) -> Floats:
     )
 
 
-def inverse_of_lower(factor: Floats) -> Floats:
-    """Inverse of a lower triangular matrix."""
-    if len(factor) == 0:
-        return np.zeros((0, 0))
-    inverse, info = lapack.dtrtri(factor, lower=1)
-    if info != 0:
-        raise SingularModelError("A Cholesky factor has a zero on its diagonal; the model is singular.")
-    return np.ascontiguousarray(inverse)
-
-
 def inverse_cholesky(matrix: Floats, what: str) -> Floats:
     """``W`` with ``W^T W = matrix^-1`` and ``W`` lower triangular."""
     if len(matrix) == 0:
         return np.zeros((0, 0))
     with blas_threads_for(len(matrix)):
-        return inverse_of_lower(cholesky(matrix, what))
+        inverse, info = lapack.dtrtri(cholesky(matrix, what), lower=1)
+    if info != 0:
+        raise SingularModelError(f"The Cholesky factor of {what} has a zero on its diagonal; the model is singular.")
+    return np.ascontiguousarray(inverse)
 
 
 def append_rows(W: Floats, cross: Floats, corner: Floats, what: str) -> Floats:
@@ -115,8 +108,8 @@ def log_determinants(matrices: Floats, rows: Ints | None = None) -> Floats:
     return np.asarray(np.log(pivots).sum(axis=1))
 
 
-def squared_lengths(residuals: Floats, covariances: Floats) -> Floats:
-    """Squared Mahalanobis lengths of (n, d) residuals under posterior covariances, (n, d, d) or (n, 1, 1) times I_d."""
+def mahalanobis(residuals: Floats, covariances: Floats) -> Floats:
+    """Squared Mahalanobis lengths of (n, d) residuals under covariances (n, d, d), or (n, 1, 1) times I_d."""
     if covariances.shape[-1] == 1:
         variances = covariances[:, 0, 0]
         refuse_lost(variances > 0)
@@ -132,14 +125,6 @@ def lost_to_rounding(row: int) -> str:
         f"The posterior covariance at point {row} is lost to rounding: the noise is too small beside the prior's; "
         "give the annotations more uncertainty or the kernel smaller weights."
     )
-
-
-def mahalanobis(residuals: Floats, covariances: Floats) -> Floats:
-    """Squared Mahalanobis lengths ``r^T C^-1 r`` of (n, d) residuals under (n, d, d) covariances."""
-    if len(residuals) == 0:
-        return np.zeros(0)
-    solved = np.linalg.solve(covariances, residuals[..., None])[..., 0]
-    return np.asarray(np.einsum("na,na->n", residuals, solved))
 
 
 def is_isotropic(covariances: Floats) -> bool:

@@ -14,8 +14,10 @@ from warpgauge.display import counted
 
 # Pseudo-annotations that say "the factor is 1": they dominate while there are few real ones.
 PRIOR_ANNOTATIONS = 2.0
+PRIOR_FACTOR = 1.0
 # With Student-t tails this many pseudo-annotations say this factor; measured on public landmarks, see docs/model.md.
-T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR = 5.0, 1.3
+T_PRIOR_ANNOTATIONS = 5.0
+T_PRIOR_FACTOR = 1.3
 _LOG_FACTOR_BOUND = float(np.log(1e6))
 
 
@@ -41,6 +43,12 @@ class LeaveOneOut:
     mahalanobis: Floats
     p: Floats
 
+    @classmethod
+    def of(cls, residuals: Floats, covariances: Floats, tails: float = GAUSSIAN) -> LeaveOneOut:
+        """Judge (L, d) residuals by their covariances."""
+        squares = mahalanobis(residuals, covariances)
+        return cls(residuals, covariances, np.sqrt(squares), beyond(squares, residuals.shape[1], tails))
+
     def __repr__(self) -> str:
         largest = f", largest Mahalanobis length {self.mahalanobis.max():.3g}" if len(self.mahalanobis) else ""
         return f"<LeaveOneOut: {counted(len(self.residuals), 'annotation')}{largest}>"
@@ -58,9 +66,7 @@ def left_out(conditioned: Conditioned, weights: Floats, tails: float = GAUSSIAN)
     ``y_l - mu_|A(l)(x_l) = D_ll^-1 q_l`` with covariance ``D_ll^-1``.
     """
     covariances = np.asarray(np.linalg.inv(conditioned.diagonal_blocks()), dtype=np.float64)
-    residuals = np.einsum("lab,lb->la", covariances, weights)
-    squares = mahalanobis(residuals, covariances)
-    return LeaveOneOut(residuals, covariances, np.sqrt(squares), beyond(squares, conditioned.d, tails))
+    return LeaveOneOut.of(np.einsum("lab,lb->la", covariances, weights), covariances, tails)
 
 
 def left_out_beside(
@@ -80,15 +86,14 @@ def left_out_beside(
         Each annotation's own ``N_l``.
     """
     # The others of the location say z with precision Q; V is what they leave of the prediction P from elsewhere.
-    own, P = np.linalg.inv(noise), covariances - merged
-    Q = np.linalg.inv(merged) - own
+    precisions = np.linalg.inv(noise)
+    P = covariances - merged
+    Q = np.linalg.inv(merged) - precisions
     V = P @ np.linalg.inv(np.eye(P.shape[-1]) + Q @ P)
     # About the merged match: there the location's answers weigh 0 together, and the others -N_l^-1 times the offset.
-    pulled = -np.einsum("lab,lb->la", own, offsets) + np.einsum("lab,lb->la", Q, residuals)
+    pulled = -np.einsum("lab,lb->la", precisions, offsets) + np.einsum("lab,lb->la", Q, residuals)
     predicted = np.einsum("lab,lb->la", V, pulled) - residuals
-    covariances = (V + np.swapaxes(V, 1, 2)) / 2 + noise
-    squares = mahalanobis(offsets - predicted, covariances)
-    return LeaveOneOut(offsets - predicted, covariances, np.sqrt(squares), beyond(squares, residuals.shape[1], tails))
+    return LeaveOneOut.of(offsets - predicted, (V + np.swapaxes(V, 1, 2)) / 2 + noise, tails)
 
 
 def scale_factor(predicted: LeaveOneOut, noise: Floats, tails: float = GAUSSIAN) -> float:
@@ -101,13 +106,14 @@ def scale_factor(predicted: LeaveOneOut, noise: Floats, tails: float = GAUSSIAN)
     With finite ``tails`` the residuals are Student-t with that covariance, so that few large ones count little, and
     the penalty is that of five annotations that say 1.3.
     """
+    gaussian = np.isinf(tails)
+    prior_factor = PRIOR_FACTOR if gaussian else T_PRIOR_FACTOR
     if len(noise) == 0:
-        return 1.0 if np.isinf(tails) else T_PRIOR_FACTOR
+        return prior_factor
     from scipy import optimize  # takes a while to load
 
-    count, said = (PRIOR_ANNOTATIONS, 1.0) if np.isinf(tails) else (T_PRIOR_ANNOTATIONS, T_PRIOR_FACTOR)
     d = noise.shape[-1]
-    strength = count * d
+    strength = d * (PRIOR_ANNOTATIONS if gaussian else T_PRIOR_ANNOTATIONS)
     # Noise and leave-one-out covariance are diagonalised together: c k + N becomes c t + 1 - t with t from 0 to 1.
     root_inverse = np.linalg.inv(np.linalg.cholesky(predicted.covariances))
     shares, vectors = np.linalg.eigh(root_inverse @ noise @ np.swapaxes(root_inverse, 1, 2))
@@ -116,12 +122,12 @@ def scale_factor(predicted: LeaveOneOut, noise: Floats, tails: float = GAUSSIAN)
 
     def loss(log_factor: float) -> float:
         variance = np.exp(log_factor) * t + 1 - t
-        penalty = strength * (log_factor + said * np.exp(-log_factor))
-        if np.isinf(tails):
-            data = np.log(variance) + squares / variance
-            return float(0.5 * (data.sum() + penalty))
-        lengths = (squares / variance).sum(axis=1)
-        data = np.log(variance).sum() + (tails + d) * np.log1p(lengths / (tails - 2)).sum()
+        penalty = strength * (log_factor + prior_factor * np.exp(-log_factor))
+        if gaussian:
+            data = np.sum(np.log(variance) + squares / variance)
+        else:
+            lengths = (squares / variance).sum(axis=1)
+            data = np.log(variance).sum() + (tails + d) * np.log1p(lengths / (tails - 2)).sum()
         return float(0.5 * (data + penalty))
 
     found = optimize.minimize_scalar(loss, bounds=(-_LOG_FACTOR_BOUND, _LOG_FACTOR_BOUND), method="bounded")

@@ -1,4 +1,4 @@
-"""Threads over chunks of rows, for compiled loops and matrix products that release the interpreter's lock.
+"""Threads over blocks of rows, for compiled loops and matrix products that release the interpreter's lock.
 
 Plain threads around serial compiled code rather than numba's own parallel loops: the latter's default layer ends the
 process when two Python threads enter it at once, as the threads of a server do. Threads of the linear algebra library
@@ -22,6 +22,8 @@ _alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 # Below this many rows times columns a second thread costs more than it saves.
 _SMALLEST_SHARE = 20_000
+# Above this many rows the threads of the linear algebra library pay on an idle machine.
+_LARGE_MATRIX = 1500
 
 
 @contextmanager
@@ -49,6 +51,45 @@ def thread_count() -> int:
     return os.cpu_count() or 1
 
 
+def over_items(worker: Callable[[], Callable[[int], None]], items: int, threads: int | None = None) -> None:
+    """Call ``worker()`` once in each thread and what it returns for every number below ``items``, in no fixed order.
+
+    What a thread needs for all of its items (buffers) is made by ``worker``. Linear algebra within stays in the thread.
+    """
+    threads = min(thread_count() if threads is None else threads, items)
+    numbers = count()
+    failed = threading.Event()
+
+    def run() -> None:
+        try:
+            work = worker()
+            while not failed.is_set() and (number := next(numbers)) < items:
+                work(number)
+        except BaseException:  # an interrupt too: the other threads end after their present item
+            failed.set()
+            raise
+
+    with one_blas_thread():
+        futures = [_executor().submit(run) for _ in range(1, threads)]
+        try:
+            run()
+        finally:
+            for future in futures:
+                future.exception()  # wait for all: the arrays belong to the caller
+        for future in futures:
+            future.result()
+
+
+def over_rows(work: Callable[[int, int], None], rows: int, cost_per_row: int) -> None:
+    """Call ``work(start, stop)`` for blocks that cover ``range(rows)``, side by side where that pays."""
+    blocks = min(thread_count(), max(1, rows * cost_per_row // _SMALLEST_SHARE))
+
+    def block(number: int) -> None:
+        work(rows * number // blocks, rows * (number + 1) // blocks)
+
+    over_items(lambda: block, blocks)
+
+
 def _executor() -> ThreadPoolExecutor:
     global _pool  # noqa: PLW0603  # one pool per process, made when first needed
     if _pool is None:
@@ -58,12 +99,6 @@ def _executor() -> ThreadPoolExecutor:
 
 def _enter_pool() -> None:
     _of_the_pool.inside = True
-
-
-def _forget_pool() -> None:
-    global _pool  # noqa: PLW0603  # threads do not survive a fork
-    _pool = None
-    _blas.after_fork()
 
 
 class _BlasThreads:
@@ -79,7 +114,7 @@ class _BlasThreads:
         self._controller: Any = None
         self._limits: Any = None
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
                 if self._controller is None:
@@ -92,7 +127,7 @@ class _BlasThreads:
                 self._limits = self._controller.limit(limits=1)
             self._inside += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
@@ -114,7 +149,8 @@ class _BlasThreads:
 
     def after_fork(self) -> None:
         """Reset the state in a child process, which has none of the parent's threads."""
-        self._lock, self._inside = threading.Lock(), 0
+        self._lock = threading.Lock()
+        self._inside = 0
         if self._limits is not None:
             self._restore()
 
@@ -129,15 +165,8 @@ def one_blas_thread() -> Iterator[None]:
     Matrices of a few hundred rows are multiplied in less time than threads need to find each other, the more so where
     other work is running. Nothing has to be set in the environment.
     """
-    _blas.enter()
-    try:
+    with _blas:
         yield
-    finally:
-        _blas.leave()
-
-
-# Above this many rows the threads of the linear algebra library pay on an idle machine.
-_LARGE_MATRIX = 1500
 
 
 def blas_threads_for(rows: int) -> AbstractContextManager[None]:
@@ -145,46 +174,11 @@ def blas_threads_for(rows: int) -> AbstractContextManager[None]:
     return one_blas_thread() if rows <= _LARGE_MATRIX else nullcontext()
 
 
+def _after_fork() -> None:
+    global _pool  # noqa: PLW0603  # threads do not survive a fork
+    _pool = None
+    _blas.after_fork()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
-
-
-def over_rows(work: Callable[[int, int], None], rows: int, cost_per_row: int) -> None:
-    """Call ``work(start, stop)`` for chunks that cover ``range(rows)``, side by side where that pays."""
-    threads = min(thread_count(), max(1, rows * cost_per_row // _SMALLEST_SHARE))
-    if threads == 1:
-        work(0, rows)
-        return
-    bounds = [rows * k // threads for k in range(threads + 1)]
-    futures = [_executor().submit(work, bounds[k], bounds[k + 1]) for k in range(1, threads)]
-    work(bounds[0], bounds[1])
-    for future in futures:
-        future.result()
-
-
-def over_items(worker: Callable[[], Callable[[int], None]], items: int, threads: int | None = None) -> None:
-    """Call ``worker()`` once in each thread and what it returns for every number below ``items``, in no fixed order.
-
-    What a thread needs for all of its items (buffers) is made by ``worker``. Linear algebra within stays in the thread.
-    """
-    threads = min(thread_count() if threads is None else threads, items)
-    numbers, failed = count(), threading.Event()
-
-    def run() -> None:
-        try:
-            work = worker()
-            while not failed.is_set() and (number := next(numbers)) < items:
-                work(number)
-        except BaseException:  # an interrupt too: the other threads end after their present item
-            failed.set()
-            raise
-
-    with one_blas_thread():
-        futures = [_executor().submit(run) for _ in range(1, threads)]
-        try:
-            run()
-        finally:
-            for future in futures:
-                future.exception()  # wait for all: the arrays belong to the caller
-        for future in futures:
-            future.result()
+    os.register_at_fork(after_in_child=_after_fork)

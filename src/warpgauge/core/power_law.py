@@ -20,14 +20,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
 from warpgauge.core.annotations import Annotations, warn_of_one_spot
-from warpgauge.core.arrays import Floats
+from warpgauge.core.arrays import Floats, thinned_rows
 from warpgauge.core.fit_reports import PowerLawReport
 from warpgauge.core.kernels import KernelBundle, Regions
 from warpgauge.core.parallel import blas_threads_for
@@ -68,24 +68,25 @@ class _Cells:
     log_priors: Floats
     weights: Floats
 
+    @classmethod
+    def of(cls, prior_kernel: KernelBundle, extent: Floats, noises: Floats) -> _Cells:
+        """Make the cells for a kernel's scales; regions add the shares that they have to themselves."""
+        divided = prior_kernel.regions is not None
+        shares = _OWN if divided else np.zeros(1)
+        axes = np.meshgrid(_LOG_AMPLITUDES, _SLOPES, noises, np.arange(len(shares)), indexing="ij")
+        a, p, noise, share = (grid.reshape(-1) for grid in axes)
+        log_priors = -0.5 * (((a - np.log(AMPLITUDE)) / LOG_AMPLITUDE_SD) ** 2 + ((p - SLOPE) / SLOPE_SD) ** 2)
+        if divided:
+            log_priors += np.log(_OWN_PRIOR)[share]
+        ratios = prior_kernel.scales / float(extent.max())
+        weights = np.exp(2 * a[:, None]) * float(np.square(extent).sum()) * ratios ** p[:, None]
+        return cls(a, p, noise, shares[share], log_priors, weights)
+
     def averaged(self, kernel: KernelBundle, shares: Floats) -> KernelBundle:
         """Return the kernel with the mean of the weights, and of what regions have of them to themselves."""
         weights = shares @ self.weights
         own = (shares * self.own) @ self.weights / weights
         return kernel.with_weights(weights).with_own(kernel.regions, own)
-
-
-def _cells(scales: Floats, extent: Floats, noise: bool, noise_given: float, divided: bool) -> _Cells:
-    diagonal, longest = float(np.linalg.norm(extent)), float(extent.max())
-    noises = np.square(_NOISES * diagonal) if noise else np.array([noise_given])
-    own = _OWN if divided else np.zeros(1)
-    axes = np.meshgrid(_LOG_AMPLITUDES, _SLOPES, noises, np.arange(len(own)), indexing="ij")
-    a, p, n, o = (grid.reshape(-1) for grid in axes)
-    log_priors = -0.5 * (((a - np.log(AMPLITUDE)) / LOG_AMPLITUDE_SD) ** 2 + ((p - SLOPE) / SLOPE_SD) ** 2)
-    if divided:
-        log_priors += np.log(_OWN_PRIOR)[o]
-    weights = np.exp(2 * a[:, None]) * diagonal**2 * (scales / longest) ** p[:, None]
-    return _Cells(a, p, n, own[o], log_priors, weights)
 
 
 def _checked_extent(extent: ArrayLike) -> Floats:
@@ -123,8 +124,8 @@ def default_prior(
     if not (np.isfinite(smallest) and smallest > 0):
         raise InvalidInputError(f"The smallest scale must be a positive length, got {smallest!r}.")
     scales = doubling_scales(smallest, float(sides.max()))
-    cells = _cells(scales, sides, noise=False, noise_given=0.0, divided=regions is not None)
     kernel = KernelBundle(family, scales, np.ones_like(scales), regions)
+    cells = _Cells.of(kernel, sides, np.zeros(1))
     kernel = cells.averaged(kernel, _normalised(cells.log_priors))
     return TransformationPrior(kernel, mean="affine", center=center, tails=DEFAULT_TAILS)
 
@@ -165,9 +166,18 @@ def fit_power_law(
     sides = _checked_extent(extent)
     if any(part.d != sides.size for part in parts):
         raise InvalidInputError(f"The extent has {sides.size} sides, but there are annotations of another dimension.")
-    cells = _cells(prior.kernel.scales, sides, noise, prior.noise, prior.kernel.regions is not None)
+    noises = np.square(_NOISES * np.linalg.norm(sides)) if noise else np.array([prior.noise])
+    cells = _Cells.of(prior.kernel, sides, noises)
     annotated = sum(len(part) for part in parts)
-    parts = [_few_enough(part) for part in parts]
+    for part in parts:
+        if len(part) > MOST_TO_FIT:
+            warnings.warn(
+                f"Amplitude and smoothness are learned from {MOST_TO_FIT} of {len(part)} annotations, drawn at random: "
+                "all would take hours. The posterior uses all.",
+                NumericalWarning,
+                stacklevel=2,
+            )
+    parts = [part[thinned_rows(len(part), MOST_TO_FIT)] for part in parts]
     if not noise and prior.noise == 0:
         parts = [part.merged() for part in parts]  # the same likelihood but for a constant
     priors = [prior, _narrowed(prior, sides)] if prior.mean == "affine" else [prior]
@@ -193,43 +203,9 @@ def fit_power_law(
     return replace(prior.with_kernel(kernel, float(shares @ cells.noises)), fit=report)
 
 
-def _few_enough(annotations: Annotations) -> Annotations:
-    """Return the annotations, or as many of them, drawn at random, as a fit takes seconds for."""
-    if len(annotations) <= MOST_TO_FIT:
-        return annotations
-    warnings.warn(
-        f"Amplitude and smoothness are learned from {MOST_TO_FIT} of {len(annotations)} annotations, drawn at random: "
-        "all would take hours. The posterior uses all.",
-        NumericalWarning,
-        stacklevel=3,
-    )
-    chosen = np.random.default_rng(0).choice(len(annotations), MOST_TO_FIT, replace=False)
-    return annotations[np.sort(chosen)]
-
-
-@runtime_checkable
-class HasExtent(Protocol):
-    """Where an image lies: what `default_posterior` takes from a Grid."""
-
-    @property
-    def extent(self) -> Floats:
-        """Sides in world units."""
-        ...
-
-    @property
-    def centre(self) -> Floats:
-        """World point in the middle."""
-        ...
-
-    @property
-    def pixel(self) -> float:
-        """World length of a pixel."""
-        ...
-
-
 def default_posterior(
     annotations: Annotations,
-    extent: ArrayLike | HasExtent,
+    extent: Any,
     smallest: float | None = None,
     *,
     center: ArrayLike | None = None,
@@ -240,6 +216,16 @@ def default_posterior(
     """Return the default model given annotations: fitted to them, heavy-tailed, calibrated.
 
     It is the model of sessions, studies and experiments, and what `warpgauge evaluate` starts from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warpgauge as wg
+    >>> x = np.random.default_rng(0).uniform(0, 200, (30, 2))
+    >>> pairs = wg.Annotations.isotropic(x, x + 4 * np.sin(x[:, ::-1] / 40), sd=0.5)
+    >>> posterior = wg.default_posterior(pairs, extent=[200, 200])
+    >>> posterior.prior.mean, posterior.prior.tails, posterior.d
+    ('affine', 4.0, 2)
 
     Parameters
     ----------
@@ -259,15 +245,17 @@ def default_posterior(
         Which region each of (n, d) points lies in, as (n,) whole numbers, where parts of the image may move on their
         own; how much they do is learned.
     """
-    if isinstance(extent, HasExtent):
-        sides, middle, default = extent.extent, extent.centre, SMALLEST * extent.pixel
+    if hasattr(extent, "pixel"):
+        sides = extent.extent
+        middle = extent.centre
+        pixel = extent.pixel
     else:
         sides = _checked_extent(extent)
-        middle, default = sides / 2, SMALLEST
-    prior = default_prior(
-        sides, center=middle if center is None else center, smallest=default if smallest is None else smallest,
-        family=family, regions=regions,
-    )  # fmt: skip
+        middle = sides / 2
+        pixel = 1.0
+    smallest = SMALLEST * pixel if smallest is None else smallest
+    center = middle if center is None else center
+    prior = default_prior(sides, center=center, smallest=smallest, family=family, regions=regions)
     return fitted_posterior(prior, annotations, sides, noise=noise)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations, ellipse_from_covariance
 from warpgauge.core.arrays import Floats, Ints, as_covariances, as_points, readonly
-from warpgauge.core.factors import full, is_isotropic, log_determinants, refuse_lost, squared_lengths
+from warpgauge.core.factors import full, is_isotropic, log_determinants, mahalanobis, refuse_lost
 from warpgauge.core.fit_reports import FitReport, PowerLawReport
 from warpgauge.core.kernels import KernelBundle, PriorKernel, TrendKernel, prior_draws
 from warpgauge.core.leave_one_out import LeaveOneOut, left_out, left_out_beside, scale_factor
@@ -52,6 +52,15 @@ class TransformationPrior:
     about : callable, optional
         What an affine trend is added to instead of the identity: a rough alignment that maps (n, d) fixed points to
         (n, d) moving points.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> kernel = wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=6, weight=1.0)
+    >>> prior = wg.TransformationPrior(kernel, mean="affine", center=[50.0, 50.0])
+    >>> posterior = prior.condition(wg.Annotations.isotropic([[40.0, 60.0]], [[42.0, 60.0]], sd=0.1))
+    >>> posterior.mean([[40.0, 60.0]]).round(1).tolist()
+    [[42.0, 60.0]]
     """
 
     kernel: KernelBundle
@@ -155,6 +164,19 @@ class Posterior:
         say exactly the same. Where locations were merged, the prior's extra noise is in their covariances.
     scale : float
         Factor on the posterior covariance, 1 unless calibrated.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[30.0], weights=[4.0]))
+    >>> posterior = prior.condition(wg.Annotations.isotropic([[0.0, 0.0]], [[1.0, 0.0]], sd=0.5))
+    >>> mean, covariance = posterior.moments([[0.0, 0.0], [100.0, 0.0]])
+    >>> mean.round(2).tolist(), covariance[:, 0, 0].round(2).tolist()  # b = 1: the noise is isotropic
+    ([[0.94, 0.0], [100.0, 0.0]], [0.24, 4.0])
+    >>> posterior.sample([[0.0, 0.0]], count=3, seed=0).shape
+    (3, 1, 2)
+    >>> posterior.append(wg.Annotations.isotropic([[100.0, 0.0]], [[101.0, 0.0]], sd=0.5))
+    <Posterior: 2D, from 2 annotations>
     """
 
     prior: TransformationPrior
@@ -278,7 +300,7 @@ class Posterior:
         Their :meth:`level_of` is the error score ``e(x)``.
         """
         mean, covariances = self.moments(points)
-        return squared_lengths(as_points(mapped_points, "mapped_points", self.d) - mean, covariances)
+        return mahalanobis(as_points(mapped_points, "mapped_points", self.d) - mean, covariances)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the annotations as arrows with the ellipses that hold 99 % of each (2D); return the axes."""

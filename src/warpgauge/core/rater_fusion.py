@@ -162,6 +162,16 @@ def fuse_raters(
     Returns
     -------
     FusedPlacements
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> ann = [[10.0, 10.0], [20.0, 20.0]]
+    >>> bob = [[10.4, 10.0], [20.0, 20.6]]
+    >>> eve = [[10.2, 10.3], [float("nan")] * 2]  # did not place the second
+    >>> fused = wg.fuse_raters({"ann": ann, "bob": bob, "eve": eve})
+    >>> fused.points.round(1).tolist(), fused.counts.tolist()
+    ([[10.2, 10.1], [20.0, 20.3]], [3, 2])
     """
     if method not in ("pooled", "sample"):
         raise InvalidInputError(f'fuse_raters method must be "pooled" or "sample", got {method!r}.')

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -46,14 +44,27 @@ class Suggester:
         effect.
     strategy : {"entropy", "information", "farthest", "random"}
         ``"entropy"`` is the paper's. ``"information"`` is the information that an annotation is expected to bring,
-        times the ``chance`` that there is one (:mod:`warpgauge.core.strategies`): what sessions use. ``"farthest"``
+        times the ``chance`` that there is one (:mod:`warpgauge.core.gains`): what sessions use. ``"farthest"``
         (the paper's Heuristic) asks for the candidate farthest from all annotated ones.
     seed : int
         Breaks ties, picks the first of ``"farthest"`` and orders ``"random"``.
     default_covariance : (d, d) array, optional
-        Assumed where :meth:`record` is not told one, within a batch, and by ``"information"``.
+        Assumed where :meth:`record` is not told one, and by ``"information"``.
     chance : (n,) array, optional
         Chance that each candidate can be answered, for ``"information"``; 1 by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle.pyramid(smallest=10.0, levels=5))
+    >>> candidates = np.array([[10.0, 10.0], [12.0, 10.0], [90.0, 80.0]])
+    >>> suggester = wg.Suggester(prior, candidates)
+    >>> suggester.record(0, covariance=0.25 * np.eye(2))  # annotated; where its match lies is not needed
+    >>> suggester.suggest()  # the one far from it
+    2
+    >>> float(suggester.gains()[0])
+    -inf
     """
 
     def __init__(
@@ -132,7 +143,8 @@ class Suggester:
         """Return the expected gain of one candidate, as in :meth:`gains`, whether or not it may be asked."""
         return self._gains.one(self._index(index))
 
-    def _best(self) -> int:
+    def suggest(self) -> int:
+        """Index of the next candidate."""
         if not self._alive.any():
             raise InvalidInputError("No candidate is left to suggest: all are annotated or skipped.")
         if self.strategy == "random":
@@ -145,33 +157,6 @@ class Suggester:
         else:
             return self._gains.best(self._alive, self._priority)
         return int(near[np.argmax(self._priority[near])])
-
-    @overload
-    def suggest(self) -> int: ...
-    @overload
-    def suggest(self, count: int) -> list[int]: ...
-    def suggest(self, count: int | None = None) -> int | list[int]:
-        """Index of the next candidate, or a list of ``count`` of them.
-
-        In a batch, each is chosen as if the former had been annotated with the default covariance.
-        """
-        if count is None:
-            return self._best()
-        left = int(self._alive.sum())
-        if int(count) != count or not 1 <= count <= left:
-            raise InvalidInputError(
-                f"A batch must have 1 to {left} suggestions, as many as candidates are left; got {count!r}."
-            )
-        batch: list[int] = []
-        try:
-            for _ in range(count):
-                batch.append(self._best())
-                if len(batch) < count:
-                    self.record(batch[-1])
-        finally:
-            for _ in batch[: count - 1]:
-                self.undo()
-        return batch
 
     def record(self, index: int, covariance: ArrayLike | None = None) -> None:
         """Take note that a candidate was annotated with this covariance; where its match lies is not needed."""

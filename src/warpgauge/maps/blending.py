@@ -63,7 +63,7 @@ def blended_map(
     >>> posterior = prior.condition(wg.Annotations.isotropic([[5.0, 5.0]], [[6.0, 5.0]], sd=0.5))
     >>> picture = wg.blended_map(posterior, lambda points: points + [1.0, 0.0], wg.Grid((60, 10)))
     >>> picture[5, 5].tolist(), int(picture[5, 50, 3])  # known and dark, unknown
-    ([13, 8, 135, 255], 0)
+    ([12, 7, 134, 255], 0)
     """
     from warpgauge.maps.pictures import ERROR_COLOURS, matplotlib
 
