@@ -20,11 +20,8 @@ from warpgauge.candidates import (
     targets_from_mask,
     to_gray,
 )
-from warpgauge.candidates.peaks import thin
 from warpgauge.candidates.structure import harris_strength
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-
-RNG = np.random.default_rng(3)
 
 
 def checkerboard(grid: Grid, corner_world: np.ndarray, width: float) -> np.ndarray:
@@ -106,15 +103,6 @@ def test_strength_is_that_of_scikit_image() -> None:
     np.testing.assert_allclose(mine[inner], theirs[inner], rtol=1e-10, atol=1e-16)
 
 
-def test_strength_in_3d_is_that_of_the_eigenvalues() -> None:
-    """In 3D it is the product of the eigenvalues minus k times the cube of their sum, with k = 0.2 / 27."""
-    feature = pytest.importorskip("skimage.feature")
-    image = noise((14, 15, 16))
-    values = feature.structure_tensor_eigenvalues(feature.structure_tensor(image, sigma=1.2, mode="nearest")) / 32.0**2
-    expected = np.prod(values, axis=0) - 0.2 / 27 * values.sum(axis=0) ** 3
-    np.testing.assert_allclose(harris_strength(image, np.ones(3), 1.2), expected, rtol=1e-8, atol=1e-12)
-
-
 def test_strength_is_per_world_unit() -> None:
     """A linear ramp of 3 grey values per mm has the trace 9 whatever the spacing, so the strength of an edge -k 81."""
     x = np.arange(60) * 0.25
@@ -133,17 +121,6 @@ def test_minimum_distance_is_in_world_units() -> None:
     close = find_candidates(image, grid, count=None, sigma=0.8, min_distance=0.0)
     assert pdist(close.points_world).min() < 4.0
     assert len(close) > len(found)
-
-
-def test_thinning_is_the_greedy_choice() -> None:
-    """Against the obvious loop: take points in order, each farther than the distance from all taken before."""
-    points = np.random.default_rng(1).random((9000, 2)) * 100
-    expected: list[int] = []
-    for i, point in enumerate(points):
-        if not expected or np.min(np.linalg.norm(points[expected] - point, axis=1)) > 3.0:
-            expected.append(i)
-    np.testing.assert_array_equal(thin(points, 3.0, None), expected)
-    np.testing.assert_array_equal(thin(points, 3.0, 100), expected[:100])
 
 
 def test_strongest_first_and_no_more_than_count() -> None:
@@ -250,45 +227,6 @@ def test_flat_image_has_no_candidates() -> None:
     edge = np.zeros((40, 40))
     edge[:, 20:] = 1.0
     assert len(find_candidates(edge, grid)) == 0
-
-
-def test_lazy_arrays_are_read_in_blocks(tmp_path: Path) -> None:
-    """A memory map is sliced, never loaded whole."""
-    grid = Grid((40, 40, 40))
-    image = (255 * np.random.default_rng(0).random(grid.shape)).astype(np.uint8)
-    path = tmp_path / "volume.npy"
-    np.save(path, image)
-
-    class Watched:
-        shape = grid.shape
-        largest = 0
-
-        def __getitem__(self, key: tuple[slice, ...]) -> np.ndarray:
-            part = np.load(path, mmap_mode="r")[key]
-            Watched.largest = max(Watched.largest, part.size)
-            return part
-
-    found = find_candidates(Watched(), grid, memory=3 * 2**20, count=30, sigma=1.0)
-    same(found, find_candidates(image, grid, count=30, sigma=1.0))
-    assert 0 < Watched.largest < 40**3 / 2
-
-
-def test_real_histology_gives_plausible_candidates(data_dir: Path) -> None:
-    """A CIMA slide offers a thousand candidates all over the image, nearly all refined, on tissue and not on glass."""
-    image_module = pytest.importorskip("PIL.Image")
-    image = np.asarray(image_module.open(data_dir / "cima" / "lung-lesion_1" / "29-041-Izd2-w35-He-les1.jpg"))
-    grid = Grid(image.shape[1::-1])
-    found = find_candidates(image, grid, count=1000)
-    assert 800 <= len(found) <= 1000
-    assert found.refined.mean() > 0.95
-    assert "BT.709" in found.method
-    # tissue in every quarter of the image, and darker than the glass around
-    quarters = np.histogram2d(*found.points_world.T, bins=2, range=[[0, grid.size[0]], [0, grid.size[1]]])[0]
-    assert quarters.min() > 50
-    pixel = np.round(found.points_world).astype(int)
-    gray, _ = to_gray(image)
-    local = np.array([gray[y - 3 : y + 4, x - 3 : x + 4].min() for x, y in pixel])
-    assert np.median(local) < np.median(gray)
 
 
 @pytest.mark.parametrize(
@@ -424,22 +362,6 @@ def test_label_edges_by_brute_force(shape: tuple[int, ...]) -> None:
     inside = targets_from_labels(labels, grid, 2, edge=False)
     assert len(inside) == int(np.sum(labels == 2))
     assert len(targets_from_labels(labels, grid, 2, count=5, seed=1)) == 5
-
-
-def test_label_edges_of_a_real_brain(data_dir: Path) -> None:
-    """A structure of middle size in the CoBrA labels: its edge voxels belong to it and lie next to another label."""
-    nibabel = pytest.importorskip("nibabel")
-    image = nibabel.load(data_dir / "cobralab" / "brain0-labels.nii.gz")
-    labels = np.squeeze(np.asarray(image.dataobj)).T.astype(np.int32)
-    values, counts = np.unique(labels, return_counts=True)
-    wanted = int(values[np.argsort(counts)[len(counts) // 2]])
-    grid = Grid(labels.shape[::-1], units="px")
-    edge = targets_from_labels(labels, grid, wanted)
-    assert 0 < len(edge) <= int(np.sum(labels == wanted))
-    for x, y, z in edge[:: max(1, len(edge) // 200)].astype(int):
-        assert labels[z, y, x] == wanted
-        line = [labels[z - 1 : z + 2, y, x], labels[z, y - 1 : y + 2, x], labels[z, y, x - 1 : x + 2]]
-        assert any(np.any(part != wanted) for part in line)
 
 
 def test_targets_from_a_file(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from PIL import Image
 from scipy import ndimage
 
 from warpgauge.candidates import Foreground, find_candidates, find_foreground, foreground_from_mask
-from warpgauge.candidates.background import _filled
 from warpgauge.candidates.foreground import foreground_of
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
@@ -138,18 +137,6 @@ def test_lungs_that_are_open_in_some_planes_are_inside() -> None:
     values[:, lung] = -900.0
     found = foreground_of(values + rng.normal(0, 15, values.shape), Grid((70, 60, 40)))
     assert overlap(found.mask, np.broadcast_to(chest, values.shape)) > 0.95
-
-
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.6, 0.8])
-def test_holes_are_filled_as_scipy_fills_them(share: float) -> None:
-    """In space, then plane by plane along each axis."""
-    mask = np.random.default_rng(7).random((11, 14, 9)) < share
-    expected = ndimage.binary_fill_holes(mask)
-    for axis in range(3):
-        for plane in np.moveaxis(expected, axis, 0):
-            plane[...] = ndimage.binary_fill_holes(plane)
-    assert (expected > mask).any()
-    np.testing.assert_array_equal(_filled(mask), expected)
 
 
 def test_padding_inside_the_body_is_left_out() -> None:

@@ -101,16 +101,6 @@ def test_velocity_statistics(d: int) -> None:
     assert np.mean(anywhere**2) == pytest.approx(9.0 * (2 / 3) ** d, rel=0.06 if d == 2 else 0.08)
 
 
-def test_small_displacements_are_the_velocity() -> None:
-    """To first order the displacement after unit time is the velocity."""
-    grid = Grid((60, 50))
-    velocity = random_velocity(grid, 0.01, 10.0, seed=3)
-    expected = velocity.at(grid.points()).T.reshape(2, *grid.shape)
-    # The next order is |v| |grad v| / 2, about 0.03 * 0.005 / 2 here.
-    np.testing.assert_allclose(deformation_of(velocity).vectors, expected, atol=2e-4)
-    assert np.abs(expected).max() > 0.02
-
-
 def test_amplitude_and_spacing_are_world_units() -> None:
     """The same numbers with all lengths times 0.5 give the same deformation at half the size."""
     one = random_deformation(Grid((60, 50)), 2.0, 12.0, seed=4)
@@ -205,15 +195,6 @@ def test_round_trip(name: str, seed: int) -> None:
     assert pixels(grid, deformation.map(back[found]) - grid.points()[found]).max() < 1e-6
 
 
-def test_a_strong_deformation_comes_back_too() -> None:
-    """Displacements of tens of pixels with determinants down to a third, without folds, still invert everywhere."""
-    deformation = random_deformation(Grid((300, 280)), 15.0, 60.0, seed=2)
-    points = deformation.grid.points()
-    moving = deformation.map(points)
-    assert pixels(deformation.grid, moving - points).max() > 25
-    assert np.abs(deformation.inverse().map(moving) - points).max() < 1e-6
-
-
 @pytest.mark.parametrize("name", GRIDS)
 def test_outside_is_masked(name: str) -> None:
     """Beyond the outer pixel centres there is NaN, not the identity, in both directions; borders belong to it."""
@@ -270,12 +251,6 @@ def test_determinism() -> None:
     assert np.abs(a - c).max() > 0.5
     with pytest.raises(ValueError, match="read-only"):
         random_velocity(Grid((40, 30)), 1.0, 10.0, seed=0).control_vectors[0] = 0
-
-
-def test_it_says_how_it_was_made() -> None:
-    deformation = deformation_on("2D")
-    assert deformation.inverse().description.direction == "moving_to_fixed"
-    assert "scaling and squaring" in deformation.description.assumptions[0]
 
 
 def test_the_truth_can_be_written_and_read(tmp_path) -> None:  # type: ignore[no-untyped-def]

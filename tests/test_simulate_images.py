@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from scipy.ndimage import map_coordinates
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
@@ -146,24 +145,3 @@ def test_bad_images_are_named(image: np.ndarray, options: dict[str, object], wor
     grid = Grid((6, 4))
     with pytest.raises(InvalidInputError, match=words):
         warp_image(image, grid, shift(grid, [1.0, 0.0]), **options)  # type: ignore[arg-type]
-
-
-def test_real_image() -> None:
-    """The histology image inside scikit-image, moved by about 6 pixels a component: no folds, and it comes back.
-
-    The moving image, sampled at phi(x), is the fixed image but for the smoothing of two interpolations; unwarped it
-    differs by more than ten times as much.
-    """
-    data = pytest.importorskip("skimage.data")
-    grey = data.immunohistochemistry().astype(np.float64) @ [0.2125, 0.7154, 0.0721]
-    grid = Grid(grey.shape[::-1])
-    deformation = random_deformation(grid, 9.0, 64.0, seed=0)
-    assert 5 < np.sqrt(np.mean(deformation.vectors**2)) < 7  # 9 (2/3) = 6 to first order
-    unwarped = warp_image(grey, grid, deformation, order=3, fill=np.nan)
-    at = deformation.map(grid.points())[:, ::-1].T
-    found = map_coordinates(unwarped, at, order=1, mode="constant", cval=np.nan).reshape(grey.shape)
-    both = np.isfinite(found) & np.isfinite(unwarped)
-    assert both.mean() > 0.9
-    left, before = (np.sqrt(np.mean((image - grey)[both] ** 2)) for image in (found, unwarped))
-    assert left < before / 10
-    assert np.corrcoef(found[both], grey[both])[0, 1] > 0.995

@@ -34,15 +34,6 @@ def test_a_box_under_student_t_deviations(d: int) -> None:
         assert found[0] == pytest.approx(wanted, abs=0.01)
 
 
-def test_correlated_directions_are_nearly_right() -> None:
-    """Directions count as independent given the tails: with a correlation of 0.6 that is off by 0.1 at a corner."""
-    covariance = np.array([[9.0, 5.4], [5.4, 9.0]])
-    for mean in ([5.0, 5.0], [1.0, 8.0], [-1.0, -1.0]):
-        wanted = oracle.chance_by_draws(mean, covariance, in_box, 4.0, 200_000, 3)
-        found = chance_in_box(np.array([mean]), covariance[None], np.zeros(2), np.full(2, 10.0), 4.0)[0]
-        assert found == pytest.approx(wanted, abs=0.1)
-
-
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("offset", [0.0, 1.0, 2.5])
 def test_a_ball_under_a_gaussian_is_a_noncentral_chi_square(d: int, offset: float) -> None:

@@ -10,7 +10,6 @@ from warpgauge.core.error_scores import (
     expected_squared_error,
     landmark_score,
     posterior_score,
-    probability_of_smaller_error,
     rank_distribution,
     win_probabilities,
 )
@@ -78,7 +77,7 @@ def test_win_probability_equals_the_oracle(case: tuple[int, str, bool, str]) -> 
     a, b, c = (means + rng.normal(0, 1.5, means.shape) for _ in range(3))
     expected = oracle.probability_smaller_mse(means, joint, a, b)
     assert 0.001 < expected < 0.999
-    assert probability_of_smaller_error(posterior, model.points, a, b) == pytest.approx(expected, abs=1e-9)
+    assert win_probabilities(posterior, model.points, [a, b])[0, 1] == pytest.approx(expected, abs=1e-9)
     matrix = win_probabilities(posterior, model.points, np.stack([a, b, c]))
     assert matrix[0, 2] == pytest.approx(oracle.probability_smaller_mse(means, joint, a, c), abs=1e-9)
     np.testing.assert_allclose(matrix + matrix.T, 1, atol=1e-12)
@@ -88,29 +87,7 @@ def test_identical_transforms_tie() -> None:
     model = make(2, "wendland", False, "identity")
     posterior = model.prior.condition(model.annotations)
     same = model.points + 1.0
-    assert probability_of_smaller_error(posterior, model.points, same, same) == 0.5
-
-
-def test_the_posterior_mean_scores_zero_everywhere() -> None:
-    model = make(3, "wendland", False, "affine")
-    posterior = model.prior.condition(model.annotations)
-    mean = posterior.mean(model.points)
-    assert posterior_score(posterior, model.points, mean, np.inf) == 0.0
-    assert wg.error_score(posterior, model.points, mean).max() == 0.0
-
-
-def test_expected_squared_error_and_win_probability_agree_with_samples() -> None:
-    """Exact identities against 40,000 joint samples."""
-    model = make(2, "wendland", False, "identity")
-    posterior = model.prior.condition(model.annotations)
-    rng = np.random.default_rng(3)
-    a, b = (posterior.mean(model.points) + rng.normal(0, 2, model.points.shape) for _ in range(2))
-    draws = posterior.sample(model.points, 40_000, seed=9)
-    squared_a, squared_b = (np.square(draws - one).sum(axis=2).mean(axis=1) for one in (a, b))
-    exact = expected_squared_error(posterior, model.points, a)
-    assert exact == pytest.approx(squared_a.mean(), abs=4.5 * squared_a.std() / 200)
-    win = probability_of_smaller_error(posterior, model.points, a, b)
-    assert win == pytest.approx(np.mean(squared_a < squared_b), abs=4.5 * 0.5 / 200)
+    assert win_probabilities(posterior, model.points, [same, same])[0, 1] == 0.5
 
 
 def test_rank_distribution_by_hand() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import oracle
 import warpgauge as wg
@@ -103,49 +102,12 @@ def test_any_number_of_annotations(count: int, mean: str, isotropic: bool) -> No
     assert_equal(model(2, isotropic, mean=mean, count=count), points)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "inverse_quadratic"])
-@pytest.mark.parametrize("isotropic", [True, False])
-def test_kernels_without_compact_support(family: str, isotropic: bool) -> None:
-    points = np.random.default_rng(4).uniform(-80, 180, (2000, 2))
-    assert_equal(model(2, isotropic, family=family), points)
-
-
-@pytest.mark.parametrize("mean", ["identity", "affine"])
-@pytest.mark.parametrize("isotropic", [True, False])
-@pytest.mark.parametrize("d", [2, 3])
-def test_points_within_reach_of_few_or_no_annotations(d: int, isotropic: bool, mean: str) -> None:
-    """Annotations over an area many scales wide: most points are beyond the kernel of most of them, and some of all."""
-    posterior = model(d, isotropic, mean=mean, count=40, spread=400.0)
-    points = np.random.default_rng(5).uniform(-100, 500, (6000, d))
-    assert_equal(posterior, points)
-
-
-@pytest.mark.parametrize("isotropic", [True, False])
-def test_many_annotations(isotropic: bool) -> None:
-    assert_equal(model(2, isotropic, count=400, spread=200.0), np.random.default_rng(2).uniform(0, 200, (300, 2)))
-
-
 def test_the_kernel_is_exactly_zero_beyond_its_largest_scale() -> None:
     posterior = model(2, True)
     far = np.random.default_rng(6).uniform(1000, 1100, (3000, 2))
     np.testing.assert_array_equal(posterior.mean(far), far)
     np.testing.assert_array_equal(posterior.standard_deviation(far), np.full(3000, np.sqrt(10.0)))
     np.testing.assert_array_equal(posterior.covariance(far), np.broadcast_to(10.0 * np.eye(2), (3000, 2, 2)))
-
-
-@pytest.mark.parametrize("shape", ["line", "plane", "one place", "two places"])
-def test_points_that_fill_no_volume(shape: str) -> None:
-    rng = np.random.default_rng(7)
-    points = rng.uniform(0, 100, (3000, 3))
-    if shape == "line":
-        points[:, 1:] = 50.0
-    elif shape == "plane":
-        points[:, 0] = 20.0
-    elif shape == "one place":
-        points[:] = points[0]
-    else:
-        points[:] = points[rng.integers(0, 2, 3000)]
-    assert_equal(model(3, False, count=15), points)
 
 
 def test_points_at_annotations_and_at_scales_from_them() -> None:
@@ -165,22 +127,6 @@ def test_read_only_and_transposed_points_give_the_same() -> None:
     for given in (points, np.asfortranarray(points), points.tolist()):
         for ours, theirs in zip(posterior.mean_and_covariance(given), expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
-
-
-def test_calibrated_and_heavy_tailed_posteriors() -> None:
-    """Expected: the dense formulas times the factor, and scipy's F distribution."""
-    plain = model(3, False)
-    prior = wg.TransformationPrior(plain.prior.kernel, tails=4.5)
-    posterior = prior.condition(plain.annotations, calibrate=True)
-    points = np.random.default_rng(9).uniform(0, 100, (1300, 3))
-    mean, covariances = dense(plain, points)
-    np.testing.assert_allclose(posterior.covariance(points), posterior.scale * covariances, rtol=1e-9, atol=1e-10)
-    entropies = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * posterior.scale * covariances)[1]
-    np.testing.assert_allclose(posterior.entropy(points), entropies, atol=1e-10)
-    gaps = points + 2.0 - mean
-    squares = np.einsum("na,na->n", gaps, np.linalg.solve(posterior.scale * covariances, gaps[..., None])[..., 0])
-    expected = stats.f.cdf(squares * 4.5 / (3 * 2.5), 3, 4.5)
-    np.testing.assert_allclose(wg.error_score(posterior, points, points + 2.0), expected, rtol=1e-9)
 
 
 def test_a_variance_lost_to_rounding_is_refused_with_the_number_of_the_point() -> None:

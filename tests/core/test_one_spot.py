@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -32,16 +30,6 @@ def test_many_annotations_on_one_spot(place: tuple[float, float]):
     assert spread.max() < 300  # a third of the image: a wide prior, not an explosion
     assert posterior.standard_deviation(np.array([place]))[0] < 1.0
     np.testing.assert_allclose(posterior.mean(np.array([place]))[0] - place, [5.0, 3.0], atol=0.5)
-
-
-def test_spread_annotations_are_not_warned_of():
-    """Annotations that cover a part of the image, and few of them on one spot, pass silently."""
-    rng = np.random.default_rng(1)
-    fixed = rng.uniform(100, 300, (20, 2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        wg.default_posterior(wg.Annotations(fixed, fixed + 2.0, np.tile(np.eye(2), (20, 1, 1))), EXTENT)
-        wg.default_posterior(on_one_spot((500.0, 400.0), 3), EXTENT)
 
 
 def anisotropic(seed: int, d: int, spots: int, count: int) -> wg.Annotations:
@@ -133,12 +121,6 @@ def test_thousand_annotations_that_claim_too_much(d: int):
     np.testing.assert_allclose(
         found.covariances[:1000], np.tile(1e-8 * (1 + 1 / 999) * np.eye(d), (1000, 1, 1)), rtol=1e-3
     )
-
-
-def test_annotations_without_a_common_location_are_not_touched():
-    """Merging is the identity there, so that no figure changes."""
-    given = anisotropic(2, 2, 500, 1)
-    assert given.merged() is given
 
 
 @pytest.mark.parametrize("stated", [1.0, 0.1, 0.01, 1e-4])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import warpgauge as wg
-from warpgauge.core.parallel import blas_threads_for, one_blas_thread, over_items, over_rows
+from warpgauge.core.parallel import one_blas_thread, over_items, over_rows
 
 
 def blas_threads() -> list[int]:
@@ -62,14 +61,6 @@ def test_threads_that_come_and_go_in_any_order_restore_the_number() -> None:
         one.result(60)
         assert set(other.result(60)) == {1}
     assert set(blas_threads()) == {2}
-
-
-@pytest.mark.usefixtures("_two_threads")
-def test_only_large_matrices_keep_their_threads() -> None:
-    with blas_threads_for(300):
-        assert set(blas_threads()) == {1}
-    with blas_threads_for(100_000):
-        assert set(blas_threads()) == {2}
 
 
 @pytest.mark.usefixtures("_two_threads")
@@ -136,25 +127,6 @@ def test_an_error_in_a_thread_reaches_the_caller() -> None:
 
     with pytest.raises(ValueError, match="the last rows"):
         over_rows(rows, 1000, 1000)
-
-
-@pytest.mark.usefixtures("_two_threads")
-def test_an_error_in_one_thread_ends_the_others_after_their_present_item() -> None:
-    """Ctrl-C during a long map ends it at once instead of after all that is left."""
-    failed, done = threading.Event(), []
-
-    def work(item: int) -> None:
-        if threading.current_thread() is caller:
-            failed.set()
-            raise KeyboardInterrupt
-        assert failed.wait(30)
-        time.sleep(0.001)
-        done.append(item)
-
-    caller = threading.current_thread()
-    with pytest.raises(KeyboardInterrupt):
-        over_items(lambda: work, 10_000)
-    assert len(done) < 9_000
 
 
 @pytest.mark.usefixtures("_two_threads")

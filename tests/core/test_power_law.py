@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import oracle
 import warpgauge as wg
 from warpgauge.core.fit_reports import PowerLawReport
 from warpgauge.core.power_law import default_prior, fit_power_law
-from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, NumericalWarning
 
 EXTENT = (200.0, 150.0)
@@ -120,30 +118,6 @@ def test_the_unit_does_not_matter() -> None:
     other = default_prior(factor * np.array(EXTENT), center=factor * CENTER, smallest=10.0 * factor)
     one, two = fit_power_law(prior, given, EXTENT), fit_power_law(other, scaled, factor * np.array(EXTENT))
     assert np.allclose(two.kernel.weights, factor**2 * one.kernel.weights, rtol=1e-6)
-
-
-def coverage(posterior: Posterior, points: np.ndarray, truth: np.ndarray, level: float) -> float:
-    """Share of noisy true matches (0.3 in each direction) inside their regions."""
-    misses = truth - posterior.mean(points)
-    covariances = posterior.annotation_covariance(points, 0.09 * np.eye(2))
-    squares = np.einsum("na,na->n", misses, np.linalg.solve(covariances, misses[..., None])[..., 0])
-    return float(np.mean(squares <= stats.chi2.ppf(level, 2)))
-
-
-def test_deformations_of_unknown_size_are_covered_as_stated() -> None:
-    """Gaussian deformations of varied size and smoothness: 15 annotations give regions that hold what they state."""
-    levels = (0.5, 0.8, 0.95)
-    shares: dict[float, list[float]] = {level: [] for level in levels}
-    start = replace(default_prior(EXTENT, center=CENTER, smallest=10.0), tails=np.inf)
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        drawn = annotations(75, seed, 0.005 * np.exp(rng.normal(0, 0.7)), 1.2 + rng.normal(0, 0.4))
-        given, held = drawn[:15], drawn[15:]
-        posterior = fit_power_law(start, given, EXTENT).condition(given, calibrate=True)
-        for level in levels:
-            shares[level].append(coverage(posterior, held.fixed_points, held.moving_points, level))
-    for level in levels:
-        assert np.mean(shares[level]) == pytest.approx(level, abs=0.06)
 
 
 @pytest.mark.parametrize(

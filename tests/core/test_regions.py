@@ -49,19 +49,6 @@ def test_gains_equal_the_definition_after_every_annotation(family: str, isotropi
         suggester.record(chosen[-1], covariances[chosen[-1]])
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_many_points_of_all_regions(d: int) -> None:
-    """Several blocks of points, with all regions in each, give what single points give."""
-    model = make(d, "wendland", False, "affine", count=30, divided=True)
-    posterior = model.prior.condition(model.annotations)
-    points = np.random.default_rng(1).uniform(-5, EXTENT + 5, (5000, d))
-    some = np.random.default_rng(2).choice(len(points), 12, replace=False)
-    means, joint = model.oracle_posterior(points[some])
-    mean, covariance = posterior.mean_and_covariance(points)
-    np.testing.assert_allclose(mean[some], means, atol=1e-8)
-    np.testing.assert_allclose(covariance[some], oracle.block_diagonal(joint, d), atol=1e-8)
-
-
 def test_samples_jump_at_a_boundary_and_have_the_posteriors_covariance() -> None:
     """Joint samples of two points a step apart differ across a boundary as the joint covariance says."""
     model = make(2, "wendland", True, "affine", divided=True)
@@ -73,35 +60,6 @@ def test_samples_jump_at_a_boundary_and_have_the_posteriors_covariance() -> None
     expected = joint[0, 0] + joint[2, 2] - 2 * joint[0, 2]
     assert expected > 5
     assert step.var() == pytest.approx(expected, rel=0.06)
-
-
-@CASES
-def test_a_share_of_zero_is_the_model_without_regions_to_the_bit(case: tuple[int, str, bool, str]) -> None:
-    plain = make(*case)
-    kernel = plain.prior.kernel.with_own(halves, 0.0)
-    one, other = (
-        prior.condition(plain.annotations).mean_and_covariance(plain.points)
-        for prior in (plain.prior, plain.prior.with_kernel(kernel))
-    )
-    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-
-
-def test_one_region_for_all_points_is_the_model_without_regions() -> None:
-    plain = make(3, "wendland", False, "affine")
-    kernel = plain.prior.kernel.with_own(lambda points: np.zeros(len(points), dtype=int), 0.8)
-    one, other = (prior.condition(plain.annotations) for prior in (plain.prior, plain.prior.with_kernel(kernel)))
-    np.testing.assert_allclose(other.mean(plain.points), one.mean(plain.points), atol=1e-12)
-
-
-def test_matrices_are_positive_definite_whatever_the_labels() -> None:
-    """For labels without any shape, too: the smallest eigenvalue is not negative beyond rounding."""
-    rng = np.random.default_rng(5)
-    points = rng.uniform(0, EXTENT, (60, 3))
-    labels = {point.tobytes(): int(rng.integers(4)) for point in points}
-    kernel = wg.KernelBundle(
-        "wendland", SCALES, WEIGHTS, lambda at: np.array([labels[point.tobytes()] for point in at]), OWN
-    )
-    assert np.linalg.eigvalsh(kernel.matrix(points, points)).min() > 0
 
 
 @pytest.mark.parametrize("mean", ["identity", "affine"])

@@ -20,11 +20,6 @@ def test_benjamini_hochberg_by_hand() -> None:
     np.testing.assert_allclose(adjusted_significance([0.4, 0.001, 0.45]), [0.45, 0.003, 0.45])
 
 
-def test_equals_scipys_control_of_the_false_discovery_rate() -> None:
-    p = np.random.default_rng(0).uniform(size=500) ** 3
-    np.testing.assert_allclose(adjusted_significance(p), stats.false_discovery_control(p), rtol=1e-12)
-
-
 def test_significance_map_adjusts_the_p_values_of_the_defined_elements() -> None:
     """p of the whitened deviation by scipy's chi-square, adjusted over defined elements only; small p keep digits."""
     model = make(2, "wendland", False, "affine")
