@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 Array = np.ndarray
 Kernel = Callable[[Array, Array], Array]
@@ -522,18 +522,6 @@ def answer_field(points: Array, answered: Array, skipped: Array, reach: float, w
     return np.array(field)
 
 
-def recognition(distinctiveness: Array, recognised: Array) -> tuple[float, float]:
-    """Level and slope of the most likely logistic curve under a ~ N(1, 1), b ~ N(2, 1), by a general optimiser."""
-
-    def loss(ab: Array) -> float:
-        total = ((ab[0] - 1) ** 2 + (ab[1] - 2) ** 2) / 2
-        for d, seen in zip(distinctiveness, recognised, strict=True):
-            chance = 1 / (1 + math.exp(-(ab[0] + ab[1] * d)))
-            total -= math.log(chance if seen else 1 - chance)
-        return total
-
-    found = optimize.minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
-    return float(found.x[0]), float(found.x[1])
 
 
 def krause_gains(

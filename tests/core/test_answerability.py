@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import oracle
-from warpgauge.core.expected_answers import AnswerField, Recognition, chance_in_box, chance_in_region
+from warpgauge.core.expected_answers import AnswerField, chance_in_box, chance_in_region
 
 
 def in_box(points: np.ndarray) -> np.ndarray:
@@ -80,16 +80,3 @@ def test_a_skip_with_a_longer_reach_says_more() -> None:
     assert far == pytest.approx(1 / (1 + np.exp(-0.125)))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_recognition_is_learned_as_the_most_likely_curve_and_is_the_prior_without_data(turned: bool) -> None:
-    """Skips where places look alike make it steeper; skips where they stand out make it flatter, against the prior."""
-    distinct = np.random.default_rng(2).uniform(0, 1.5, 40)
-    seen = (distinct > 0.5) ^ turned
-    found = Recognition.learned(distinct, seen)
-    np.testing.assert_allclose([found.level, found.slope], oracle.recognition(distinct, seen), atol=1e-6)
-    assert (found.slope > 2) is not turned
-    assert found.chance(0.7) == pytest.approx(1 / (1 + np.exp(-found.level - 0.7 * found.slope)))
-    nothing = Recognition.learned(np.empty(0), np.empty(0, dtype=bool))
-    assert (nothing.level, nothing.slope) == (1.0, 2.0)
-    # Fixed before any data: copies are answered in three of four cases.
-    np.testing.assert_allclose([Recognition().chance(d) for d in (0, 1)], [0.7310586, 0.9525741], rtol=1e-6)

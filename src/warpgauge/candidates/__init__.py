@@ -6,7 +6,6 @@ separates the tissue or body from glass, air and padding.
 """
 
 from warpgauge.candidates.corners import Candidates, find_candidates
-from warpgauge.candidates.distinctive import distinctiveness
 from warpgauge.candidates.foreground import Foreground, find_foreground, foreground_from_mask
 from warpgauge.candidates.regions import LabelRegions
 from warpgauge.candidates.structure import to_gray
@@ -21,7 +20,6 @@ __all__ = [
     "Candidates",
     "Foreground",
     "LabelRegions",
-    "distinctiveness",
     "find_candidates",
     "find_foreground",
     "foreground_from_mask",

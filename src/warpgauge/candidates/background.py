@@ -17,14 +17,18 @@ from warpgauge.candidates.structure import to_gray
 
 Mask = NDArray[np.bool_]
 Values = NDArray[np.float32]
+_WINDOW = 5  # pixels along each side of the place whose texture is measured
 _FLAT = 0.02  # local standard deviation, as a share of the brightness range, up to which a place has no texture
 _END = 0.25  # share of the brightness range at either end in which a background lies
 _FEWEST_FLAT = 0.003  # share of the image that must be flat and at one end for a background to be there
 # Difference from the background, as a share of the range, from which on there is something in a picture or a volume.
-_SIGNAL, _BODY = 0.06, 0.1
+_SIGNAL = 0.06
+_BODY = 0.1
 _UNEVEN = 0.2  # a background whose differences from a smooth one reach this share of the range is not a background
 _BRIDGE = 0.008  # gaps in tissue up to twice this share of the diagonal are closed
-_SPECK, _HOLE = 0.0005, 0.002  # smaller parts and smaller holes, as shares of the image, are dust and lumens
+_SPECK = 0.0005
+_HOLE = 0.002  # smaller parts and smaller holes, as shares of the image, are dust and lumens
+_LARGE_PART = 0.1  # parts of a body below this share of the largest one are something beside it
 _RECORDED = 27  # at least this many connected voxels of exactly the background value are padding, not a dark structure
 
 
@@ -47,7 +51,9 @@ def picture_background(values: Values) -> Found:
     low, high = (float(v) for v in np.percentile(luma, (0.5, 99.5)))
     if not high > low:
         return Found(None, "it has one brightness only")
-    flat = _local_sd(luma) <= _FLAT * (high - low)
+    mean = ndimage.uniform_filter(luma, _WINDOW)
+    deviation = np.sqrt(np.maximum(ndimage.uniform_filter(luma * luma, _WINDOW) - mean * mean, 0))
+    flat = deviation <= _FLAT * (high - low)
     bars = _bars(luma, high - low)
     ends = {"bright": luma >= high - _END * (high - low), "dark": luma <= low + _END * (high - low)}
     # Tissue may be flat and dark, but glass has no colour: saturated places are not the bright background.
@@ -71,18 +77,14 @@ def picture_background(values: Values) -> Found:
     region = _closed(tissue, radius)
     if name == "dark":
         region = np.asarray(ndimage.binary_fill_holes(region))
-    region = ~_without_specks(~region, int(_HOLE * region.size))
-    region = _without_specks(region & ~bars, int(_SPECK * region.size))
+    neighbours = np.ones((3, 3), dtype=bool)
+    region = ~_parts(~region, max(1, int(_HOLE * region.size)), neighbours)
+    region = _parts(region & ~bars, max(1, int(_SPECK * region.size)), neighbours)
     return Found(
         region,
         f"what differs from the {'bright, colourless' if name == 'bright' else 'dark'} background by more than "
         f"{threshold:.3g} grey values, gaps up to {2 * radius} reduced pixels closed",
     )
-
-
-def _local_sd(luma: Values, size: int = 5) -> Values:
-    mean = ndimage.uniform_filter(luma, size)
-    return np.asarray(np.sqrt(np.maximum(ndimage.uniform_filter(luma * luma, size) - mean * mean, 0)))
 
 
 def _bars(luma: Values, span: float) -> Mask:
@@ -104,13 +106,16 @@ def _smooth_colour(colours: NDArray[Any], where: Mask) -> NDArray[Any]:
     """Fit a quadratic of the position to each channel of the background to allow for uneven light."""
     rows, columns = np.nonzero(where)
     keep = slice(None, None, max(1, len(rows) // 20_000))
-    rows, columns = rows[keep], columns[keep]
+    rows = rows[keep]
+    columns = columns[keep]
 
     def terms(y: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
-        v, u = 2 * y / where.shape[0] - 1, 2 * x / where.shape[1] - 1
+        v = 2 * y / where.shape[0] - 1
+        u = 2 * x / where.shape[1] - 1
         return np.stack([np.ones_like(u), u, v, u * u, u * v, v * v], axis=-1)
 
-    design, seen = terms(rows, columns), colours[rows, columns]
+    design = terms(rows, columns)
+    seen = colours[rows, columns]
     middle = np.median(seen, axis=0)
     kept = np.ones(len(rows), dtype=bool)
     coefficients = np.zeros((6, colours.shape[-1]))
@@ -139,13 +144,13 @@ def _closed(mask: Mask, radius: int) -> Mask:
     return np.asarray(kept[inner, inner] | mask)
 
 
-def _without_specks(mask: Mask, least: int) -> Mask:
-    labels, count = ndimage.label(mask, np.ones((3,) * mask.ndim))
-    if count == 0:
-        return mask
+def _parts(mask: Mask, least: float, neighbours: Mask | None = None) -> Mask:
+    """Return the connected parts of at least so many elements; below 1, that share of the largest one."""
+    labels, _ = ndimage.label(mask, neighbours)
     sizes = np.bincount(labels.ravel())
     sizes[0] = 0
-    return np.asarray((sizes >= max(1, least))[labels])
+    limit = least * sizes.max() if least < 1 else least
+    return np.asarray((sizes >= max(1, limit))[labels])
 
 
 def volume_background(values: Values, spacing: NDArray[Any]) -> Found:
@@ -156,7 +161,7 @@ def volume_background(values: Values, spacing: NDArray[Any]) -> Found:
     low, high = (float(v) for v in np.percentile(values, (0.5, 99.5)))
     if not high > low:
         return Found(None, "it has one intensity only")
-    border = _border(values)
+    border = np.concatenate([np.take(values, end, axis).ravel() for axis in range(values.ndim) for end in (0, -1)])
     ground, spread = _mode(border, low, high)
     place = (ground - low) / (high - low)
     if _END < place < 1 - _END:
@@ -167,19 +172,14 @@ def volume_background(values: Values, spacing: NDArray[Any]) -> Found:
     body = ndimage.binary_opening(signal > threshold, iterations=1)
     if not body.any():
         return Found(body, f"nothing differs from the background value {ground:.3g} of the border")
-    body = _largest_parts(body)
+    body = _parts(body, _LARGE_PART)
     body = _filled(np.asarray(ndimage.binary_closing(np.pad(body, 3), iterations=2)[3:-3, 3:-3, 3:-3] | body))
-    empty = _padding(values, ground)
+    empty = _parts(values == ground, _RECORDED)
     return Found(
         body & ~empty,
         f"what is {'above' if sign > 0 else 'below'} the background value {ground:.3g} of the border by more than "
         f"{threshold:.3g}, its largest parts, holes filled",
     )
-
-
-def _border(values: Values) -> Values:
-    faces = [np.take(values, index, axis) for axis in range(values.ndim) for index in (0, -1)]
-    return np.concatenate([face.ravel() for face in faces])
 
 
 def _mode(sample: Values, low: float, high: float) -> tuple[float, float]:
@@ -191,13 +191,6 @@ def _mode(sample: Values, low: float, high: float) -> tuple[float, float]:
     ground = float(np.median(near)) if len(near) else float((edges[best] + edges[best + 1]) / 2)
     spread = 1.4826 * float(np.median(np.abs(near - ground))) if len(near) else 0.0
     return ground, spread
-
-
-def _largest_parts(mask: Mask) -> Mask:
-    labels, _ = ndimage.label(mask)
-    sizes = np.bincount(labels.ravel())
-    sizes[0] = 0
-    return np.asarray((sizes >= 0.1 * sizes.max())[labels])
 
 
 def _filled(mask: Mask) -> Mask:
@@ -224,11 +217,3 @@ def _without_holes(mask: Mask, along: Sequence[int]) -> Mask:
             outside[np.take(labels, end, axis)] = True
     outside[0] = False  # the mask itself
     return np.asarray(~outside[labels])
-
-
-def _padding(values: Values, ground: float) -> Mask:
-    """Return where more than a few adjacent voxels have exactly the background value: nothing was recorded there."""
-    labels, _ = ndimage.label(values == ground)
-    large = np.bincount(labels.ravel()) >= _RECORDED
-    large[0] = False
-    return np.asarray(large[labels])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
-from warpgauge.candidates.background import Found, picture_background, volume_background
+from warpgauge.candidates.background import picture_background, volume_background
 from warpgauge.candidates.structure import slabs
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
@@ -25,7 +25,8 @@ Mask = NDArray[np.bool_]
 # The finest level with fewer elements than this is read: finer ones are slow, coarser ones show too little.
 _MOST_ELEMENTS = {2: 400_000, 3: 10_000_000}
 # A foreground that leaves less than this of the image, or less than this outside, says nothing about the image.
-_LEAST_SHARE, _LEAST_BACKGROUND = 0.005, 0.005
+_LEAST_SHARE = 0.005
+_LEAST_BACKGROUND = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +78,8 @@ class Foreground:
         """
         if self.whole or margin < 1:
             return self
-        mask = np.asarray(ndimage.binary_erosion(self.mask, _cube(self.grid.d), margin, border_value=1))
+        mask = np.asarray(ndimage.binary_erosion(self.mask, np.ones((3,) * self.grid.d), margin, border_value=1))
         return Foreground(mask, self.grid, self.method) if mask.any() else self
-
-
-def _cube(d: int) -> Mask:
-    return np.ones((3,) * d, dtype=bool)
 
 
 def find_foreground(image: Image) -> Foreground:
@@ -109,7 +106,14 @@ def foreground_of(array: NDArray[Any], grid: Grid) -> Foreground:
         raise InvalidInputError(f"An image of shape {array.shape} does not lie on a grid of shape {grid.shape}.")
     values = np.nan_to_num(array.astype(np.float32), copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     found = picture_background(values) if grid.d == 2 else volume_background(values, array_order(grid.spacing))
-    return _checked(found, grid)
+    if found.foreground is None:
+        return whole_image(grid, found.method)
+    share = float(np.mean(found.foreground))
+    if share < _LEAST_SHARE:
+        return whole_image(grid, f"only {100 * share:.2g} % of it differs from the background ({found.method})")
+    if share > 1 - _LEAST_BACKGROUND:
+        return whole_image(grid, f"no background of any size was found ({found.method})")
+    return Foreground(found.foreground, grid, f"{100 * share:.0f} % of the image: {found.method}.")
 
 
 def whole_image(grid: Grid, reason: str) -> Foreground:
@@ -120,11 +124,13 @@ def whole_image(grid: Grid, reason: str) -> Foreground:
 
 def foreground_from_mask(mask: Any, grid: Grid, name: str) -> Foreground:
     """Return the foreground that a mask on the image's grid states: each reduced element that holds any of it."""
-    limit, factor = _MOST_ELEMENTS[grid.d], 1
+    limit = _MOST_ELEMENTS[grid.d]
+    factor = 1
     while np.prod([-(-n // factor) for n in grid.size]) > limit:
         factor += 1
     size = tuple(-(-n // factor) for n in grid.size)
-    reduced, count = np.zeros(size[::-1], dtype=bool), 0
+    reduced = np.zeros(size[::-1], dtype=bool)
+    count = 0
     for low, high in slabs(grid.shape, multiple=factor):
         inside = np.asarray(mask[low:high]) != 0
         count += int(np.count_nonzero(inside))
@@ -170,14 +176,3 @@ class ForegroundMask:
     def __getitem__(self, region: tuple[slice, ...]) -> Mask:
         rows = [axis[part] for axis, part in zip(self._rows, region, strict=True)]
         return np.asarray(self._mask[np.ix_(*rows)])
-
-
-def _checked(found: Found, grid: Grid) -> Foreground:
-    if found.foreground is None:
-        return whole_image(grid, found.method)
-    share = float(np.mean(found.foreground))
-    if share < _LEAST_SHARE:
-        return whole_image(grid, f"only {100 * share:.2g} % of it differs from the background ({found.method})")
-    if share > 1 - _LEAST_BACKGROUND:
-        return whole_image(grid, f"no background of any size was found ({found.method})")
-    return Foreground(found.foreground, grid, f"{100 * share:.0f} % of the image: {found.method}.")

@@ -99,7 +99,8 @@ def harris_strength(image: Floats, spacing: Floats, sigma: float) -> Floats:
         elements.append(window)
     if d == 2:
         rr, rc, cc = elements
-        determinant, trace = rr * cc - rc * rc, rr + cc
+        determinant = rr * cc - rc * rc
+        trace = rr + cc
     else:
         pp, pr, pc, rr, rc, cc = elements
         determinant = pp * (rr * cc - rc * rc) - pr * (pr * cc - rc * pc) + pc * (pr * rc - rr * pc)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from warpgauge.candidates.structure import slabs
 from warpgauge.errors import InvalidInputError
@@ -95,10 +96,16 @@ def targets_from_labels(
     wanted = np.unique(np.atleast_1d(np.asarray(label)))
     if wanted.dtype.kind not in "ui" or wanted.size == 0:
         raise InvalidInputError(f"label must be a whole number or several, got {label!r}.")
-    _check_labels(labels, grid, wanted)
+    missing = set(wanted.tolist())
+    for low, high in slabs(grid.shape):
+        part = np.asarray(labels[low:high])
+        missing -= {value for value in missing if np.any(part == value)}
+    if missing:
+        raise InvalidInputError(f"The label image has no label {min(missing)}; check the number.")
 
     def truth(low: int, high: int) -> Truth:
-        begin, end = max(0, low - 1), min(grid.shape[0], high + 1)
+        begin = max(0, low - 1)
+        end = min(grid.shape[0], high + 1)
         part = np.asarray(labels[begin:end])
         chosen = np.isin(part, wanted)
         if edge:
@@ -135,7 +142,8 @@ def edge_pixels(labels: NDArray[Any]) -> Truth:
     for axis in range(labels.ndim):
         here: list[slice] = [slice(None)] * labels.ndim
         there = list(here)
-        here[axis], there[axis] = slice(None, -1), slice(1, None)
+        here[axis] = slice(None, -1)
+        there[axis] = slice(1, None)
         differs = labels[tuple(here)] != labels[tuple(there)]
         edges[tuple(here)] |= differs
         edges[tuple(there)] |= differs
@@ -154,16 +162,6 @@ def _check_shape(array: Any, grid: Grid, what: str) -> None:
         raise InvalidInputError(f"A {what} of shape {tuple(array.shape)} does not lie on a grid of shape {grid.shape}.")
 
 
-def _check_labels(labels: Any, grid: Grid, wanted: NDArray[Any]) -> None:
-    missing = set(wanted.tolist())
-    for low, high in slabs(grid.shape):
-        part = np.asarray(labels[low:high])
-        missing -= {value for value in missing if np.any(part == value)}
-        if not missing:
-            return
-    raise InvalidInputError(f"The label image has no label {min(missing)}; check the number.")
-
-
 def _choose(truth: Callable[[int, int], Truth], grid: Grid, count: int | None, seed: int, what: str) -> Floats:
     """Return the centres of all true pixels, or of a random choice, reading the array slab by slab."""
     counts = [int(np.count_nonzero(truth(low, high))) for low, high in slabs(grid.shape)]
@@ -171,7 +169,9 @@ def _choose(truth: Callable[[int, int], Truth], grid: Grid, count: int | None, s
     if total == 0 or (count is not None and count > total):
         raise InvalidInputError(f"The {what} has {total} pixels, fewer than the {count or 1} targets asked for.")
     ranks = None if count is None else np.sort(np.random.default_rng(seed).choice(total, count, replace=False))
-    plane, before, flat = grid.count // grid.shape[0], 0, []
+    plane = grid.count // grid.shape[0]
+    before = 0
+    flat = []
     for (low, high), here in zip(slabs(grid.shape), counts, strict=True):
         found = np.flatnonzero(truth(low, high)) if here else np.zeros(0, dtype=np.int64)
         if ranks is not None:
@@ -210,7 +210,9 @@ def _regular_in_mask(mask: Any, grid: Grid, count: int) -> Floats:
     total = int(np.count_nonzero(inside))
     if total == 0:
         raise InvalidInputError("The mask has 0 pixels, so no target can lie in it; check the mask.")
-    low, size = _bounding_box(inside)
+    (box,) = ndimage.find_objects(inside.astype(np.int8))
+    low = array_order([part.start for part in box])  # x, y[, z]
+    size = array_order([part.stop - part.start for part in box])
     cells = count * int(np.prod(size)) // total
     while 0 < cells <= _LARGEST_LATTICE:
         index = low + _lattice(size, _cells(size * grid.spacing, cells))
@@ -221,14 +223,3 @@ def _regular_in_mask(mask: Any, grid: Grid, count: int) -> Floats:
     raise InvalidInputError(
         f"No lattice has between 1 and {count} points in the mask, which has {total} pixels; use method='random'."
     )
-
-
-def _bounding_box(inside: Truth) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first index and the size, both x, y[, z], of the box around the true pixels."""
-    low, size = [], []
-    for axis in reversed(range(inside.ndim)):
-        others = tuple(other for other in range(inside.ndim) if other != axis)
-        found = np.flatnonzero(np.any(inside, axis=others))
-        low.append(int(found[0]))
-        size.append(int(found[-1] - found[0] + 1))
-    return np.array(low), np.array(size)

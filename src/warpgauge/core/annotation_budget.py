@@ -55,7 +55,8 @@ def further_by_growth(
     level : float
         Probability that decides a pair.
     """
-    quantile, least = float(special.ndtri(level)), 0.5 / samples
+    quantile = float(special.ndtri(level))
+    least = 0.5 / samples
     needed = 0
     for other in order[1:]:
         p = min(max(float(win[order[0], other]), least), 1 - least)

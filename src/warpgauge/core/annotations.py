@@ -118,7 +118,8 @@ class Annotations:
         if len(places) == len(self):
             return self
         precisions = np.linalg.inv(self.covariances + noise * np.eye(self.d))
-        sums, weighted = np.zeros((len(places), self.d, self.d)), np.zeros((len(places), self.d))
+        sums = np.zeros((len(places), self.d, self.d))
+        weighted = np.zeros((len(places), self.d))
         np.add.at(sums, spot.reshape(-1), precisions)
         np.add.at(weighted, spot.reshape(-1), np.einsum("lab,lb->la", precisions, self.moving_points))
         order = np.argsort(first)  # as they were given

@@ -14,30 +14,6 @@ from warpgauge.core.tails import normal_or_t
 from warpgauge.errors import InvalidInputError
 
 
-def _lengths(errors: ArrayLike) -> Floats:
-    array = np.asarray(errors, dtype=np.float64)
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise InvalidInputError(f"errors must be (n, d) vectors or (n,) lengths with n > 0, got shape {array.shape}.")
-    lengths = np.linalg.norm(array, axis=1) if array.ndim == 2 else array
-    if np.isnan(lengths).any():
-        raise InvalidInputError(
-            f"{int(np.isnan(lengths).sum())} of {len(lengths)} errors are NaN (outside the transform's domain?); "
-            "leave them out and report their share."
-        )
-    if (lengths < 0).any():
-        raise InvalidInputError("Lengths of errors cannot be negative; pass (n, d) vectors or their norms.")
-    return np.asarray(lengths)
-
-
-def _norm_of_lengths(lengths: Floats, p: float) -> Floats:
-    """p-norm over the last axis, scaled by the largest so that a power neither overflows nor vanishes."""
-    largest = lengths.max(axis=-1)
-    if np.isinf(p):
-        return np.asarray(largest)
-    safe = np.where(largest > 0, largest, 1.0)
-    return np.asarray(largest * np.mean((lengths / safe[..., None]) ** p, axis=-1) ** (1 / p))
-
-
 def displacement_norm(errors: ArrayLike, p: float) -> float:
     """p-norm of displacement errors, Eq. (p_norms): 1 is the mean, 2 the root mean square, inf the maximum.
 
@@ -55,7 +31,22 @@ def displacement_norm(errors: ArrayLike, p: float) -> float:
     """
     if not p >= 1:
         raise InvalidInputError(f"The norm's p must be at least 1 or infinite, got {p!r}.")
-    return float(_norm_of_lengths(_lengths(errors), p))
+    array = np.asarray(errors, dtype=np.float64)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InvalidInputError(f"errors must be (n, d) vectors or (n,) lengths with n > 0, got shape {array.shape}.")
+    lengths = np.linalg.norm(array, axis=1) if array.ndim == 2 else array
+    if np.isnan(lengths).any():
+        raise InvalidInputError(
+            f"{int(np.isnan(lengths).sum())} of {len(lengths)} errors are NaN (outside the transform's domain?); "
+            "leave them out and report their share."
+        )
+    if (lengths < 0).any():
+        raise InvalidInputError("Lengths of errors cannot be negative; pass (n, d) vectors or their norms.")
+    largest = float(lengths.max())
+    if np.isinf(p) or largest == 0:
+        return largest
+    # Scaled by the largest, so that a power neither overflows nor vanishes.
+    return largest * float(np.mean((lengths / largest) ** p) ** (1 / p))
 
 
 def mean_squared_errors(errors: Floats) -> Floats:
@@ -134,7 +125,8 @@ def win_probabilities(posterior: Posterior, points: ArrayLike, mapped: ArrayLike
 def quadratic_forms(posterior: Posterior, points: Floats, vectors: Floats) -> Floats:
     """``v_i^T K_post v_j`` for (K, n, d) vectors, shape (K, K), in blocks of points: K_post is never stored."""
     K, n, d = vectors.shape
-    conditioned, kernel = posterior.conditioned, posterior.conditioned.kernel
+    conditioned = posterior.conditioned
+    kernel = posterior.conditioned.kernel
     by_point = np.ascontiguousarray(vectors.transpose(1, 0, 2))  # (n, K, d)
     columns = by_point.reshape(n, K * d)
     result = np.zeros((K, K))

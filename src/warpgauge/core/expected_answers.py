@@ -5,8 +5,7 @@ r"""The probability that a question can be answered.
 A question can be answered where its match lies in the visible region ``R`` and people can recognise it. ``R`` is the
 moving image, or its foreground, and the probability is the posterior's, Student-t tails included
 (:func:`chance_in_box`, :func:`chance_in_region`). ``f`` is learned from answers and skips as a smooth field over the
-fixed image (:class:`AnswerField`). Among neighbouring candidates, how distinctive each is counts as well
-(:class:`Recognition`). How it weighs a suggestion stands in :mod:`warpgauge.core.gains`.
+fixed image (:class:`AnswerField`). How it weighs a suggestion stands in :mod:`warpgauge.core.gains`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from warpgauge.core.tails import GAUSSIAN, squared_radius
 _MIXTURE_NODES = 8
 _RADII = 6
 _DIRECTIONS_2D = 12
-_NEWTON_STEPS = 30
 
 
 @lru_cache(maxsize=16)
@@ -56,7 +54,8 @@ def chance_in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats, t
         Degrees of freedom of Student-t deviations with this covariance; infinite for a Gaussian.
     """
     sd = np.sqrt(np.maximum(np.einsum("naa->na", covariance), np.finfo(float).tiny))
-    below, above = (low - mean) / sd, (high - mean) / sd
+    below = (low - mean) / sd
+    above = (high - mean) / sd
     total = np.zeros(len(mean))
     for factor, share in zip(*_mixture(float(tails)), strict=True):
         total += share * np.prod(special.ndtr(above / factor) - special.ndtr(below / factor), axis=1)
@@ -146,44 +145,3 @@ class AnswerField:
         nearness = np.exp(-0.5 * np.square(cdist(points, self.points) / self.reaches))
         answers = 1 + nearness[:, ~self.skipped].sum(axis=1)
         return np.asarray(answers / (answers + self.weight * nearness[:, self.skipped].sum(axis=1)))
-
-
-@dataclass(frozen=True)
-class Recognition:
-    r"""Chance that a place is recognised, given its distinctiveness ``D``.
-
-    .. math:: r(D) = 1 / (1 + e^{-(a + b D)}), \quad a \sim N(1, 1),\; b \sim N(2, 1)
-
-    The prior effect is small and was fixed before any data were looked at: 0.73 where a copy is in sight, 0.95 at
-    ``D = 1``. Both numbers are learned from what was recognised and what was not, as the most likely ones.
-    """
-
-    level: float = 1.0
-    slope: float = 2.0
-
-    def chance(self, distinctiveness: float) -> float:
-        """Return the chance at a place."""
-        return float(special.expit(self.level + self.slope * distinctiveness))
-
-    @classmethod
-    def learned(cls, distinctiveness: Floats, recognised: Bools) -> Recognition:
-        """Return the most likely one given (n,) places, of which some were recognised."""
-        design = np.stack([np.ones(len(recognised)), distinctiveness], axis=1)
-        prior = np.array([cls.level, cls.slope])
-        found = prior.copy()
-
-        def density(at: Floats) -> float:
-            logits = design @ at
-            return float(np.sum(recognised * logits - np.logaddexp(0, logits)) - 0.5 * np.sum((at - prior) ** 2))
-
-        for _ in range(_NEWTON_STEPS):
-            chance = special.expit(design @ found)
-            gradient = design.T @ (recognised - chance) - (found - prior)
-            curvature = (design * (chance * (1 - chance))[:, None]).T @ design + np.eye(2)
-            step = np.linalg.solve(curvature, gradient)
-            for _ in range(_NEWTON_STEPS):  # concave: a part of the step is always an improvement
-                if density(found + step) >= density(found):
-                    break
-                step = step / 2
-            found = found + step
-        return cls(float(found[0]), float(found[1]))

@@ -63,7 +63,8 @@ def append_rows(W: Floats, cross: Floats, corner: Floats, what: str) -> Floats:
     With ``V = W cross`` and the Schur complement ``corner - V^T V = G G^T`` the new rows are
     ``[-G^-1 V^T W, G^-1]``.
     """
-    old, new = len(W), len(corner)
+    old = len(W)
+    new = len(corner)
     extended = np.zeros((old + new, old + new))
     extended[:old, :old] = W
     with blas_threads_for(old + new):
@@ -79,7 +80,8 @@ def _eliminated(matrices: Floats, vectors: Floats | None = None) -> tuple[Floats
 
     The product of the pivots is the determinant, and all are positive exactly when the matrix is positive definite.
     """
-    a, d = matrices.copy(), matrices.shape[-1]
+    a = matrices.copy()
+    d = matrices.shape[-1]
     v = np.zeros(a.shape[:-1]) if vectors is None else vectors.copy()
     with np.errstate(divide="ignore", invalid="ignore"):  # a vanished pivot shows in the result
         for i in range(d):

@@ -47,7 +47,9 @@ class KernelGivenTargets:
     """
 
     def __init__(self, kernel: ScalarKernel, targets: Floats, points: Floats) -> None:
-        self.kernel, self.targets, self.points = kernel, targets, points
+        self.kernel = kernel
+        self.targets = targets
+        self.points = points
         self._factor = cholesky(kernel.matrix(targets, targets), "the targets")
         self._columns = self._solved(points)
         self._column_of = dict(zip(map(np.ndarray.tobytes, points), self._columns.T, strict=True))
@@ -84,7 +86,9 @@ class _GivenTargets:
     """Covariances at candidates outside T given the annotations and exact values at all targets."""
 
     def __init__(self, kernel: ScalarKernel, targets: Floats, rows: Ints, points: Floats, same_point: float) -> None:
-        self.rows, self.targets, self.same_point = rows, targets, same_point
+        self.rows = rows
+        self.targets = targets
+        self.same_point = same_point
         self.kernel = KernelGivenTargets(kernel, targets, points)
         self.diagonal = self.kernel.diagonal(points)
         self.given = Conditioned.on_nothing(self.kernel, points.shape[1])
@@ -144,7 +148,8 @@ class Gains:
         same_point: float = 0.0,
     ) -> None:
         n, self.d = candidates.shape
-        self.candidates, self.expected = candidates, expected
+        self.candidates = candidates
+        self.expected = expected
         self.chance: Floats | None = None
         self.given = Conditioned.on_nothing(kernel, self.d)
         self._outside = self._beside(kernel, targets, same_point)

@@ -56,7 +56,9 @@ class _TrainingSet:
 
         With b = 1 the d components are columns that share one matrix, else one column holds them all.
         """
-        L, d, b = self.count, self.d, self.b
+        L = self.count
+        d = self.d
+        b = self.b
         C = _inverse(noisy(gram, self.covariances + noise * np.eye(d), b))
         q = (C @ self.residuals.reshape(L * b, -1)).reshape(L, b, -1)
         rows = np.arange(L)
@@ -236,7 +238,8 @@ def _search(
     squares = np.concatenate([np.square(part.residuals).reshape(-1) for part in sets])
     variances = np.concatenate([np.trace(part.covariances, axis1=1, axis2=2) / part.d for part in sets])
     spread = max(float(squares.mean()), float(variances.mean()))
-    weights, scales = prior.kernel.weights, prior.kernel.scales
+    weights = prior.kernel.weights
+    scales = prior.kernel.scales
     flat = np.full(weights.size, spread / weights.size)
     growing = scales**2 / np.sum(scales**2) * spread
     starts = np.log([weights, flat, growing])

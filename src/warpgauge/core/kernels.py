@@ -244,7 +244,8 @@ class KernelBundle:
 
         labels = other_labels = np.empty(0, dtype=np.int64)
         if self.divided:
-            labels, other_labels = self._labels(points), self._labels(others)
+            labels = self._labels(points)
+            other_labels = self._labels(others)
         if self.family == "wendland":
             breaks = np.sort(self.scales)
             loops.fill_wendland(breaks, self._tables, _columns(points), _columns(others), labels, other_labels, out)
@@ -264,7 +265,8 @@ class KernelBundle:
 
     def _sum_over_scales(self, weights: Floats, squares: Floats) -> Floats:
         """Sum of the weighted Gaussian or inverse quadratic functions of squared distances."""
-        total, values = np.zeros(squares.shape), np.empty(squares.shape)
+        total = np.zeros(squares.shape)
+        values = np.empty(squares.shape)
         for weight, scale in zip(weights, self.scales, strict=True):
             if self.family == "gaussian":
                 np.multiply(squares, -1 / (R_GAUSSIAN * scale) ** 2, out=values)

@@ -27,9 +27,11 @@ from warpgauge.core.kernels import ScalarKernel
 from warpgauge.core.parallel import blas_threads_for, over_items
 
 # Doubles of a kernel block that stays in the cache together with its products, and the fewest points of one.
-_BLOCK_DOUBLES, _FEWEST_POINTS = 100_000, 256
+_BLOCK_DOUBLES = 100_000
+_FEWEST_POINTS = 256
 # The factor is applied in so many blocks of rows, without most of the zeros above its diagonal.
-_PARTS, _PART_ROWS = 8, 16
+_PARTS = 8
+_PART_ROWS = 16
 _WHAT = "the annotations"
 
 # Fills a block (L, m) with the kernel between the annotations and the points of a slice.
@@ -115,7 +117,8 @@ class Conditioned:
 
     def joint(self, points: Floats) -> Floats:
         """Joint covariance at the points, (n d, n d), point by point."""
-        prior, V = self.kernel.matrix(points, points), self.whitened(points)
+        prior = self.kernel.matrix(points, points)
+        V = self.whitened(points)
         covariance = times_identity(prior, self.b) - V.T @ V
         return times_identity(covariance, self.d // self.b)
 
@@ -125,10 +128,13 @@ class Conditioned:
         The whitened rows of the first annotations do not depend on later ones, so that cumulative sums over the rows
         of one product give them all. Both have the shape (L + 1, n).
         """
-        L, n, b = self.count, len(points), self.b
+        L = self.count
+        n = len(points)
+        b = self.b
         rows = self.whitened(points).reshape(L, b, n, b)
         covariance = self.kernel.diagonal(points)[:, None, None] * np.eye(b)
-        variances, logs = np.empty((L + 1, n)), np.empty((L + 1, n))
+        variances = np.empty((L + 1, n))
+        logs = np.empty((L + 1, n))
         for count in range(L + 1):
             if count:
                 covariance = covariance - np.einsum("rna,rnb->nab", rows[count - 1], rows[count - 1])
@@ -140,11 +146,6 @@ class Conditioned:
         """``D_ll``: the (L, d, d) diagonal blocks of ``K_AA^-1``."""
         columns = self.W.reshape(len(self.W), self.count, self.b)
         return full(np.einsum("rla,rlb->lab", columns, columns), self.d)
-
-    def inverse_block(self, rows: list[int]) -> Floats:
-        """Block of ``K_AA^-1`` that belongs to some annotations, (m d, m d)."""
-        columns = self.W.reshape(len(self.W), self.count, self.b)[:, rows].reshape(len(self.W), -1)
-        return times_identity(columns.T @ columns, self.d // self.b)
 
     def covariances(self, points: Floats) -> Floats:
         """Covariance at each point, (n, d, d), Eq. (gaussian_process_covariance_conditioned)."""
@@ -168,13 +169,17 @@ class Conditioned:
         Blocks of points that stay in the cache are worked on side by side, in arrays that each thread makes once: from
         the system they would come anew for each block, which takes as long as filling them.
         """
-        n, L, b = len(diagonal), self.count, self.b
+        n = len(diagonal)
+        L = self.count
+        b = self.b
         sums = np.empty((0, 0)) if weights is None else np.empty((n, weights.shape[1]))
         found = np.empty((n, b, b)) if covariances else np.empty((0, b, b))
         pairs = list(zip(*np.triu_indices(b), strict=True))
         step = max(_FEWEST_POINTS, _BLOCK_DOUBLES // max(1, L))
         blocks = -(-n // step)
         parts = self._parts if covariances else []
+        if parts:
+            from warpgauge.core import loops  # loads the compiler
 
         def worker() -> Callable[[int], None]:
             kernel = np.empty(L * step)
@@ -194,7 +199,7 @@ class Conditioned:
                         reduced[pair] = diagonal[rows]
                 for part in parts:
                     product = products[: part[..., 0].size * m].reshape(*part.shape[:2], m)
-                    _subtract(np.matmul(part, block[: part.shape[2]], out=product), reduced)
+                    loops.subtract_products(np.matmul(part, block[: part.shape[2]], out=product), reduced)
                 for pair, (a, c) in enumerate(pairs):
                     found[rows, a, c] = reduced[pair]
                     found[rows, c, a] = reduced[pair]
@@ -207,17 +212,11 @@ class Conditioned:
     @cached_property
     def _parts(self) -> list[Floats]:
         """Blocks of rows of W by the component of their columns, (b, rows, columns): W is lower triangular."""
-        L, b = self.count, self.b
+        L = self.count
+        b = self.b
         by_component = self.W.reshape(L * b, L, b).transpose(2, 0, 1)
         ends = np.linspace(0, L, 1 + min(_PARTS, -(-L // _PART_ROWS))).astype(np.int64)
         return [
             np.ascontiguousarray(by_component[:, start * b : stop * b, :stop])
             for start, stop in pairwise(ends.tolist())
         ]
-
-
-def _subtract(V: Floats, covariance: Floats) -> None:
-    """Subtract the products of whitened kernels, see `loops.subtract_products`."""
-    from warpgauge.core import loops  # loads the compiler
-
-    loops.subtract_products(V, covariance)

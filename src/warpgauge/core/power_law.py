@@ -34,8 +34,10 @@ from warpgauge.core.parallel import blas_threads_for
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError, NumericalWarning, SingularModelError
 
-AMPLITUDE, LOG_AMPLITUDE_SD = 0.005, 1.0
-SLOPE, SLOPE_SD = 1.2, 0.8
+AMPLITUDE = 0.005
+LOG_AMPLITUDE_SD = 1.0
+SLOPE = 1.2
+SLOPE_SD = 0.8
 DEFAULT_TAILS = 4.0
 # Smallest scale in pixels, or in world units where no image says what a pixel is.
 SMALLEST = 10.0
@@ -46,7 +48,8 @@ FEWEST_TO_FIT = 3
 MOST_TO_FIT = 2_000
 # Trend of images that lie nearly alike, as those of all four sets do: matrix entries, and the translation as a share of
 # the diagonal. Images that are turned or far apart keep the wide trend, by their likelihood.
-NARROW_LINEAR_SD, NARROW_TRANSLATION = 0.1, 0.05
+NARROW_LINEAR_SD = 0.1
+NARROW_TRANSLATION = 0.05
 _STEP = 0.4
 _LOG_AMPLITUDES = np.log(AMPLITUDE) + _STEP * np.arange(-5, 6)
 _SLOPES = 0.2 + _STEP * np.arange(11)  # up to 4.2: simulated deformations are smoother than any real ones
@@ -180,17 +183,32 @@ def fit_power_law(
     parts = [part[thinned_rows(len(part), MOST_TO_FIT)] for part in parts]
     if not noise and prior.noise == 0:
         parts = [part.merged() for part in parts]  # the same likelihood but for a constant
-    priors = [prior, _narrowed(prior, sides)] if prior.mean == "affine" else [prior]
-    every = _log_posteriors(priors, parts, cells)
-    narrow = len(priors) > 1 and bool(np.logaddexp.reduce(every[1]) > np.logaddexp.reduce(every[0]))
-    prior, logs = priors[narrow], every[int(narrow)]
+    priors = [prior]
+    if prior.mean == "affine":
+        translation = NARROW_TRANSLATION * float(np.linalg.norm(sides))
+        if prior.translation_sd is None:
+            translation = min(translation, float(prior.kernel.scales.max()))
+        else:
+            translation = min(translation, prior.translation_sd)
+        linear = min(prior.linear_sd, NARROW_LINEAR_SD)
+        priors.append(replace(prior, linear_sd=linear, translation_sd=translation))
+    # Log posterior of every cell by each prior, which differ in their trend alone.
+    logs_by_prior = np.tile(cells.log_priors, (len(priors), 1))
+    for part in parts:
+        if len(part):
+            logs_by_prior += _log_likelihoods(priors, part, cells)
+    evidence = np.logaddexp.reduce(logs_by_prior, axis=1)
+    narrow = len(priors) > 1 and bool(evidence[1] > evidence[0])
+    prior = priors[int(narrow)]
+    logs = logs_by_prior[int(narrow)]
     if not np.isfinite(logs).any():
         raise SingularModelError(
             "The covariance of the annotations is singular for all weights: locations coincide; merge them or give the "
             "annotations more uncertainty."
         )
     shares = _normalised(logs)
-    mean_a, mean_p = float(shares @ cells.log_amplitudes), float(shares @ cells.slopes)
+    mean_a = float(shares @ cells.log_amplitudes)
+    mean_p = float(shares @ cells.slopes)
     report = PowerLawReport(
         float(np.exp(mean_a)),
         mean_p,
@@ -273,22 +291,6 @@ def fitted_posterior(
     return prior.condition(annotations, calibrate=True)
 
 
-def _log_posteriors(priors: list[TransformationPrior], parts: Sequence[Annotations], cells: _Cells) -> Floats:
-    """Log posterior of every cell by each of some priors that differ in their trend alone, (P, C)."""
-    logs = np.tile(cells.log_priors, (len(priors), 1))
-    for part in parts:
-        if len(part):
-            logs += _log_likelihoods(priors, part, cells)
-    return logs
-
-
-def _narrowed(prior: TransformationPrior, sides: Floats) -> TransformationPrior:
-    """Return the prior with a trend no wider than the narrow one."""
-    translation = NARROW_TRANSLATION * float(np.linalg.norm(sides))
-    given = float(prior.kernel.scales.max()) if prior.translation_sd is None else prior.translation_sd
-    return replace(prior, linear_sd=min(prior.linear_sd, NARROW_LINEAR_SD), translation_sd=min(given, translation))
-
-
 def _normalised(logs: Floats) -> Floats:
     shares = np.exp(logs - logs.max())
     return np.asarray(shares / shares.sum())
@@ -300,7 +302,9 @@ def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations
     The factor of a cell is without the trend, whose few columns F are added by ``I + F^T K^-1 F``, so that one factor
     serves all trends. -inf where rounding makes a cell singular.
     """
-    prior, X, (L, d) = priors[0], annotations.fixed_points, annotations.fixed_points.shape
+    prior = priors[0]
+    X = annotations.fixed_points
+    (L, d) = annotations.fixed_points.shape
     residuals = annotations.moving_points - prior.prior_mean(X)
     upper = np.triu_indices(L)
     whole = prior.kernel.with_own(prior.kernel.regions, 0.0)
@@ -308,7 +312,8 @@ def _log_likelihoods(priors: list[TransformationPrior], annotations: Annotations
     apart = ~prior.kernel.common(X, *upper)
     features = [one.scalar_kernel(d).features(X) for one in priors]
     known = np.column_stack([*features, residuals])
-    noise, diagonal = np.trace(annotations.covariances, axis1=1, axis2=2) / d, np.diag_indices(L)
+    noise = np.trace(annotations.covariances, axis1=1, axis2=2) / d
+    diagonal = np.diag_indices(L)
     matrix = np.empty((L, L))
     logs = np.full((len(priors), len(cells.weights)), -np.inf)
     with blas_threads_for(L):

@@ -253,7 +253,9 @@ class Posterior:
         if self.spots is self.annotations:
             return found
         at = self.spot_of
-        residuals, covariances, merged = found.residuals[at], found.covariances[at], self.conditioned.noise[at]
+        residuals = found.residuals[at]
+        covariances = found.covariances[at]
+        merged = self.conditioned.noise[at]
         offsets = self.annotations.moving_points - self.spots.moving_points[at]
         return left_out_beside(residuals, covariances, merged, offsets, self.noise, tails)
 

@@ -63,7 +63,8 @@ class FusedPlacements:
         return self._offsets[1]
 
     def __repr__(self) -> str:
-        placed, by = counted(len(self.points), "location"), counted(len(self.raters), "rater")
+        placed = counted(len(self.points), "location")
+        by = counted(len(self.raters), "rater")
         return f"<FusedPlacements: {placed}, {by}, covariances {self.method}>"
 
 

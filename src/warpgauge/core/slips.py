@@ -24,7 +24,8 @@ from warpgauge.core.process import Posterior
 LEVEL = 1e-5
 # Share of the annotations in the first core: so many at most can be slips.
 CORE = 0.6
-_STARTS, _STEPS = 60, 6
+_STARTS = 60
+_STEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,8 @@ def screen(annotations: Annotations, learn: Callable[[Annotations], Posterior]) 
     learn : callable
         Returns the calibrated posterior given some of them.
     """
-    n, d = len(annotations), annotations.d
+    n = len(annotations)
+    d = annotations.d
     if n < fewest(d):
         return None
     size = max(d + 3, int(np.ceil(CORE * n)))
@@ -106,11 +108,14 @@ def screen(annotations: Annotations, learn: Callable[[Annotations], Posterior]) 
 def _against(annotations: Annotations, core: Ints, learn: Callable[[Annotations], Posterior]) -> Screening:
     """Compare every annotation with what the core, without it, predicts."""
     n, d = annotations.fixed_points.shape
-    posterior, inside = learn(annotations[core]), np.zeros(n, dtype=bool)
+    posterior = learn(annotations[core])
+    inside = np.zeros(n, dtype=bool)
     inside[core] = True
-    residuals, covariances = np.empty((n, d)), np.empty((n, d, d))
+    residuals = np.empty((n, d))
+    covariances = np.empty((n, d, d))
     left = scaled_left_out(posterior)
-    residuals[inside], covariances[inside] = left.residuals, left.covariances
+    residuals[inside] = left.residuals
+    covariances[inside] = left.covariances
     if not inside.all():
         at = annotations.fixed_points[~inside]
         residuals[~inside] = annotations.moving_points[~inside] - posterior.mean(at)
@@ -123,13 +128,17 @@ def _against(annotations: Annotations, core: Ints, learn: Callable[[Annotations]
 def _affine_core(annotations: Annotations, size: int) -> Ints:
     """Return the annotations of that number that an affine map fits best: least trimmed squares, from random starts."""
     n, d = annotations.fixed_points.shape
-    x, y = np.c_[annotations.fixed_points, np.ones(n)], annotations.moving_points
-    generator, best, chosen = np.random.default_rng(0), np.inf, np.arange(size)
+    x = np.c_[annotations.fixed_points, np.ones(n)]
+    y = annotations.moving_points
+    generator = np.random.default_rng(0)
+    best = np.inf
+    chosen = np.arange(size)
     for _ in range(_STARTS):
         rows = generator.choice(n, d + 1, replace=False)
         for _ in range(3):
             lengths = np.square(y - x @ np.linalg.lstsq(x[rows], y[rows], rcond=None)[0]).sum(axis=1)
             rows = np.argsort(lengths, kind="stable")[:size]
         if lengths[rows].sum() < best:
-            best, chosen = float(lengths[rows].sum()), rows
+            best = float(lengths[rows].sum())
+            chosen = rows
     return np.sort(chosen)

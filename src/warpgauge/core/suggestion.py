@@ -79,7 +79,9 @@ class Suggester:
     ) -> None:
         if strategy not in STRATEGIES:
             raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}.")
-        self.prior, self.strategy, self.seed = prior, strategy, int(seed)
+        self.prior = prior
+        self.strategy = strategy
+        self.seed = int(seed)
         self.candidates = as_points(candidates, "candidates")
         if len(self.candidates) == 0:
             raise InvalidInputError("A Suggester needs at least one candidate, got none.")

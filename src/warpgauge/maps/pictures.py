@@ -217,7 +217,8 @@ def picture_bytes(figure: Any, kind: str, *, dpi: float = 150) -> bytes:
     with matplotlib().rc_context({"svg.hashsalt": "warpgauge"}), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; the text beside the picture has it.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
-        layout, before = figure.get_layout_engine(), figure.dpi
+        layout = figure.get_layout_engine()
+        before = figure.dpi
         if layout is not None:
             # Laid out here once: savefig would draw the whole figure for it, and then again.
             figure.set_dpi(dpi if kind == "png" else 72)
@@ -340,7 +341,8 @@ def _scale_bar(place: Any, plane: Plane) -> None:
 
     left, right, bottom, top = plane.extent
     length = scale_bar_length(right - left)
-    x, y = left + 0.05 * (right - left), bottom + 0.06 * (top - bottom)
+    x = left + 0.05 * (right - left)
+    y = bottom + 0.06 * (top - bottom)
     halo = [patheffects.withStroke(linewidth=3.5, foreground=_HALO)]
     place.plot([x, x + length], [y, y], color="white", linewidth=2, path_effects=halo, solid_capstyle="butt", zorder=6)
     place.annotate(
@@ -355,7 +357,8 @@ def _legend(library: Any, figure: Any, axes: Any, picture: Picture, drawn: Any) 
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    kind, (low, high) = KINDS[picture.kind], colour_ends(picture)
+    kind = KINDS[picture.kind]
+    (low, high) = colour_ends(picture)
     units = shown_units(picture.grid.units)
     tolerance = "the tolerance" if picture.tolerance is None else f"{picture.tolerance:g} {units}"
     # A mappable of its own: the drawn one has an opacity for each element, which a bar cannot have.

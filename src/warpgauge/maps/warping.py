@@ -55,9 +55,11 @@ def warped_image(
         raise InvalidInputError(f"warped_image interpolates with order 0 or 1, got {order!r}.")
     if isinstance(moving, Image):
         level = fitting_level(moving, float(grid.spacing.min()))
-        samples, frame = np.asarray(moving.read(level)), moving.level_grid(level)
+        samples = np.asarray(moving.read(level))
+        frame = moving.level_grid(level)
     else:
-        samples, frame = np.asarray(moving[0]), moving[1]
+        samples = np.asarray(moving[0])
+        frame = moving[1]
     if samples.shape[: frame.d] != frame.shape or samples.ndim > frame.d + 1 or frame.d != grid.d:
         raise InvalidInputError(
             f"A moving image of shape {samples.shape} does not fit its grid {frame.shape} and the fixed {grid.d}D grid."

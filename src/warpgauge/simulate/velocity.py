@@ -40,7 +40,8 @@ class VelocityField:
     weight: Floats | None = None
 
     def __post_init__(self) -> None:
-        grid, control = self.grid, self.control_grid
+        grid = self.grid
+        control = self.control_grid
         vectors = np.array(self.control_vectors, dtype=np.float64)
         if min(grid.size) < 2:
             raise InvalidInputError(
