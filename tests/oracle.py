@@ -522,8 +522,6 @@ def answer_field(points: Array, answered: Array, skipped: Array, reach: float, w
     return np.array(field)
 
 
-
-
 def krause_gains(
     k: Kernel,
     candidates: Array,

@@ -78,5 +78,3 @@ def test_a_skip_with_a_longer_reach_says_more() -> None:
     )
     assert near == pytest.approx(1 / (1 + np.exp(-2.0)))
     assert far == pytest.approx(1 / (1 + np.exp(-0.125)))
-
-
