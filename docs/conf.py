@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +139,12 @@ def _name_aliases(*event: Any) -> tuple[str | None, str | None]:
 
 def _generate(_app: Any) -> None:
     """Write the command reference and the tables of files: they are built from the program, not kept in git."""
-    from warpgauge.cli.formats import page
-    from warpgauge.cli.reference import reference
+    sys.path.insert(0, str(Path(__file__).parent))
+    from pages import formats, reference
 
     folder = Path(__file__).parent / "generated"
     folder.mkdir(exist_ok=True)
-    for name, text in (("commands.md", reference()), ("formats.md", page())):
+    for name, text in (("commands.md", reference()), ("formats.md", formats())):
         target = folder / name
         if not target.is_file() or target.read_text("utf-8") != text:
             target.write_text(text, "utf-8")

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from paper import NAMES, find_experiment
 from paper.experiment import compute_seconds, run_experiment
-from warpgauge.compute import choose_executor
+from warpgauge.cli.output import progress
+from warpgauge.display import text_table
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io import plain
 
@@ -48,7 +46,6 @@ class _Command(click.Command):
 Examples:
   python -m paper strategies --data data --jobs 2 --out results
   python -m paper strategies --data data --dataset cima --runs 100 --out results
-  python -m paper strategies --data data --cluster local:4 --out results
   python -m paper --list""",
 )
 @click.argument("name", required=False)
@@ -61,13 +58,7 @@ Examples:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for numbers, figures and what was computed.")
 @click.option("--runs", type=int, help="Runs per dataset; the study's own number by default.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Parallel processes.")
-@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, as in tcp://host:8786.")
-@click.option("--cluster", metavar="local:N", help="Run on N Dask workers of this machine.")
-@click.option(
-    "--resume/--fresh",
-    default=True,
-    help="Continue where an earlier run ended (the default), or compute every run anew.",
-)
+@click.option("--fresh", is_flag=True, help="Compute every run anew; by default what is done is used again.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same files.")
 @click.option("--quick", is_flag=True, help="Run a small version for a quick look.")
 @click.option(
@@ -93,23 +84,18 @@ def command(name: str | None, show_list: bool, as_json: bool, **options: Any) ->
         raise click.UsageError("Give a folder for numbers and figures with --out.")
     if options["data"] is None and chosen.needs:
         raise click.UsageError(f"The study {name} reads {', '.join(chosen.needs)}: give their folder with --data.")
-    console = Console(stderr=True)
-    with (
-        choose_executor(options["jobs"], scheduler=options["scheduler"], cluster=options["cluster"]) as executor,
-        Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
-        task = bar.add_task(f"running {name}", total=None)
+    with progress(f"running {name}") as show:
         findings = run_experiment(
             chosen,
             options["data"] or Path(),
             out,
             runs=options["runs"],
-            executor=executor,
-            fresh=not options["resume"],
+            jobs=options["jobs"],
+            fresh=options["fresh"],
             seed=options["seed"],
             quick=options["quick"],
             datasets=options["datasets"],
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=show,
         )
     if as_json:
         _print_json({"experiment": name, "sentences": findings.sentences, "numbers": findings.numbers})
@@ -124,14 +110,8 @@ def _print_list(as_json: bool) -> None:
     if as_json:
         _print_json(rows)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in rows[0]:
-        table.add_column(column, overflow="fold", justify="right" if column == "runs" else "left")
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    console = Console(highlight=False)
-    # Without a terminal rich would fold at 80 columns.
-    (console if console.is_terminal else Console(highlight=False, width=160)).print(table)
+    cells = [["" if value is None else value for value in row.values()] for row in rows]
+    click.echo(text_table(list(rows[0]), cells))
 
 
 def _print_json(value: Any) -> None:

@@ -36,7 +36,6 @@ TITLES = {
     "simulated": "simulated",
 }
 UNITS = {"cima-1": "px", "cima-3": "px", "brains": "mm", "simulated": "px"}
-OPEN = {"seal": False}  # the error of the gold standard is followed after every answer
 RATER = "expert"
 
 
@@ -88,13 +87,11 @@ def _pair(data: Path, dataset: str, name: str, seed: int, place: Path) -> Answer
 def _project(pair: AnswerablePair, arm: str, place: Path) -> wg.Project:
     options: dict[str, Any] = {"fixed": pair.fixed, "moving": pair.moving}
     if arm == "default":
-        return wg.Project.create(place / arm, **options, settings=OPEN)
-    with wg.Project.create(place / "all", **options, settings=OPEN) as everything:
+        return wg.Project.create(place / arm, **options)
+    with wg.Project.create(place / "all", **options) as everything:
         candidates = everything.candidates
     known = pair.answers(candidates, pair.truth(candidates))
-    return wg.Project.create(
-        place / arm, **options, candidates=candidates[known], settings={"strategy": "entropy", **OPEN}
-    )
+    return wg.Project.create(place / arm, **options, candidates=candidates[known], settings={"strategy": "entropy"})
 
 
 def _loop(

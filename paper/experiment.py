@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import warpgauge as wg
-from warpgauge.compute import Executor, given_or_local
+from warpgauge import jobs as work
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io import content_hash, plain, replace_text
 from warpgauge.maps import save_picture
@@ -109,7 +109,6 @@ def run_experiment(
     *,
     runs: int | None = None,
     jobs: int = 1,
-    executor: Executor | None = None,
     fresh: bool = False,
     seed: int = 0,
     quick: bool = False,
@@ -130,8 +129,6 @@ def run_experiment(
         Runs per dataset; the experiment's own number by default.
     jobs : int
         Processes. They are spawned, so that a script has to start its work under ``if __name__ == "__main__":``.
-    executor : Executor, optional
-        Where to run, instead of ``jobs`` processes of this machine. Workers on other machines need the same paths.
     fresh : bool
         Compute every run anew.
     seed : int
@@ -153,23 +150,23 @@ def run_experiment(
     place = _made(Path(out) / "runs" / experiment.name)
     count = experiment.default_runs if runs is None else runs
     planned = _chosen(experiment, experiment.plan(folder, count, seed, quick), datasets)
-    with given_or_local(executor, jobs) as chosen:
-        hashes = _hashes(chosen, folder, experiment.needs)
-        prints = {run.key: fingerprint(experiment.name, run, hashes) for run in planned}
-        stored = {} if fresh else {run.key: kept_result(place, run, prints[run.key]) for run in planned}
-        found = {key: kept for key, kept in stored.items() if kept is not None}
+    hashes = {name: content_hash(folder / name) for name in experiment.needs}
+    prints = {run.key: fingerprint(experiment.name, run, hashes) for run in planned}
+    stored = {} if fresh else {run.key: kept_result(place, run, prints[run.key]) for run in planned}
+    found = {key: kept for key, kept in stored.items() if kept is not None}
+    if progress is not None:
+        progress(len(found), len(planned))
+    left = {run.key: run for run in planned if run.key not in found}
+    failures: list[tuple[str, WarpgaugeError]] = []
+    for done in work.run(_timed, left, (experiment.compute, folder.resolve()), workers=jobs):
+        if isinstance(done.problem, WarpgaugeError):
+            failures.append((done.name, done.problem))
+            continue
+        result, seconds = done.result()
+        keep(place, left[done.name], prints[done.name], result, seconds)
+        found[done.name] = result
         if progress is not None:
             progress(len(found), len(planned))
-        failures: list[tuple[str, WarpgaugeError]] = []
-        for run, outcome in _computed(experiment, folder, [run for run in planned if run.key not in found], chosen):
-            if isinstance(outcome, WarpgaugeError):
-                failures.append((run.key, outcome))
-                continue
-            result, seconds = outcome
-            keep(place, run, prints[run.key], result, seconds)
-            found[run.key] = result
-            if progress is not None:
-                progress(len(found), len(planned))
     if failures:
         key, error = failures[0]
         more = f" ({len(failures)} runs failed; the others are kept)" if failures[1:] else ""
@@ -221,34 +218,12 @@ def _chosen(experiment: Experiment, planned: list[Run], datasets: Sequence[str])
     return [run for run in planned if not datasets or run.parameters.get("dataset") in datasets]
 
 
-Outcome = tuple[dict[str, Any], float] | WarpgaugeError
-
-
-def _hashes(executor: Executor, data: Path, folders: Sequence[str]) -> dict[str, str]:
-    """Return the hashes of folders, each made by one worker."""
-    found = {one.id: one.result() for one in executor.run(_hash, {name: name for name in folders}, data)}
-    return {name: found[name] for name in folders}
-
-
-def _hash(data: Path, name: str) -> str:
-    return content_hash(data / name)
-
-
 def _timed(shared: tuple[Compute, Path], run: Run) -> tuple[dict[str, Any], float]:
     """Compute one run: its result as it would come back from its file, and the processor time that it took."""
     compute, data = shared
     started = time.process_time()
     result = json.loads(as_text(compute(data, run)))
     return result, time.process_time() - started
-
-
-def _computed(
-    experiment: Experiment, data: Path, runs: Sequence[Run], executor: Executor
-) -> Iterator[tuple[Run, Outcome]]:
-    """Return every run's result, or why it failed, as soon as it is there."""
-    by_key = {run.key: run for run in runs}
-    for one in executor.run(_timed, by_key, (experiment.compute, data.resolve())):
-        yield by_key[one.id], one.problem if isinstance(one.problem, WarpgaugeError) else one.result()
 
 
 def _write(name: str, out: Path, about: dict[str, Any], findings: Findings, hashes: dict[str, str]) -> None:

@@ -32,9 +32,7 @@ from paper.datasets import (
     elastix_lung_registrations,
     looked_up,
 )
-from warpgauge.demo import make_pair
-from warpgauge.errors import WarpgaugeError
-from warpgauge.registration import (
+from paper.registrations import (
     ElastixSetting,
     RegistrationSetting,
     SimpleItkSetting,
@@ -42,6 +40,8 @@ from warpgauge.registration import (
     run_registrations,
     write_input,
 )
+from warpgauge.demo import make_pair
+from warpgauge.errors import WarpgaugeError
 from warpgauge.simulate import EllipseAnnotator, ExpertPanel
 
 POINTS, TARGETS, CANDIDATES = 4000, 800, 1000
@@ -146,7 +146,7 @@ def _registered(
     fixed: Path, moving: Path, settings: Sequence[RegistrationSetting], folder: Path, points: Floats
 ) -> dict[str, Any]:
     """Register in every setting and map points; what failed is left out."""
-    results = run_registrations(fixed, moving, settings, folder, time_limit=1800)
+    results = run_registrations(fixed, moving, settings, folder)
     ended = [one for one in results if one.path is not None]
     if len(ended) < 2:
         raise WarpgaugeError(f"Fewer than two registrations finished: {results[0].problem}")

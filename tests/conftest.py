@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -70,19 +69,3 @@ def data_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"WARPGAUGE_DATA points to {path.name!r}, which is not a folder")
     return path
-
-
-@pytest.fixture(scope="session")
-def _dask_cluster() -> Iterator[Any]:
-    pytest.importorskip("distributed", reason="Dask is not installed")
-    from warpgauge.compute.cluster import DaskCluster
-
-    with DaskCluster.local(2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def dask_cluster(_dask_cluster: Any) -> Any:
-    """Two Dask workers on this machine, one cluster for all tests of a process; those that a test killed are back."""
-    _dask_cluster.wait_for(2)
-    return _dask_cluster

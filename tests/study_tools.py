@@ -29,7 +29,7 @@ def make_pair(folder: Path, number: int, count: int = 25) -> None:
     write_landmarks(wg.Landmarks(rng.uniform(10, 190, (60, 2))), folder / f"targets{number}.json")
 
 
-def make_study(folder: Path, pairs: int = 3, settings: str = "", model: str = "") -> Path:
+def make_study(folder: Path, pairs: int = 3, settings: str = "") -> Path:
     for number in range(pairs):
         make_pair(folder, number)
         for method, by in (("near", 0.5), ("far", 30.0), ("farther", 60.0)):
@@ -40,10 +40,7 @@ def make_study(folder: Path, pairs: int = 3, settings: str = "", model: str = ""
     methods = "".join(
         f'[[method]]\nname = "{name}"\ntransform = "{{method}}/{{pair}}.tfm"\n\n' for name in ("near", "far", "farther")
     )
-    text = (
-        'name = "small"\n\n'
-        f"[settings]\nsd = 0.3\nsamples = 100\nbootstrap = 300\n{settings}\n\n[model]\n{model}\n\n{entries}{methods}"
-    )
+    text = f'name = "small"\n\n[settings]\nsd = 0.3\nsamples = 100\nbootstrap = 300\n{settings}\n\n{entries}{methods}'
     path = folder / "STUDY.toml"
     path.write_text(text)
     return path

@@ -37,7 +37,7 @@ from warpgauge.project import Project
 from warpgauge.project.errors import UntrustedProjectError
 from warpgauge.project.integrity import verify_project
 from warpgauge.study import new_study, read_study, run_study
-from warpgauge.study.pair_files import read_grid
+from warpgauge.study.pairs import read_grid
 
 INJECTED = [
     "{{7*7}}",
@@ -400,7 +400,7 @@ def test_names_in_report_and_leaderboard_are_text(project: Path, tmp_path: Path)
         for number, name in enumerate(INJECTED):
             opened.add_transform(name, tmp_path / "one.tfm")
             opened.append(query(9 + number, (9.0 + number, 30.0), name), place(9 + number, (10.0, 31.0), name))
-    call("report", project, "--samples", 20)
+    call("report", project)
     harmless(project / "report" / "report.html")
     study = make_study(tmp_path, pairs=2)
     text = study.read_text().replace('name = "small"', f"name = {json.dumps(INJECTED[3])}")

@@ -87,9 +87,8 @@ def test_tables_of_evaluation_report_and_leaderboard(tmp_path: Path) -> None:
             project.append(query(number, (x, y), rater, name="@SUM(1)"), place(number, (x + 1, y), rater))
         project.add_transform('=cmd|"/C calc"!A0', tmp_path / "one.tfm")
     aim = tmp_path / "project"
-    call("evaluate", aim, "--samples", 20, "--landmarks", tmp_path / "errors.csv")
     call("export", aim, tmp_path / "marks.csv")
-    call("report", aim, "--samples", 20, "--no-maps")
+    call("report", aim, "--no-maps")
     study = make_study(tmp_path, pairs=1)
     study.write_text(
         study.read_text().replace('name = "near"', 'name = "=1+1"').replace("{method}/{pair}", "near/{pair}")

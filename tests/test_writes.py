@@ -121,14 +121,14 @@ class Setting:
             ["verify", project],
             ["info", project],
             ["suggest", project],
-            ["evaluate", project, "--samples", "20", "--landmarks", str(out / "errors.csv")],
+            ["evaluate", project],
             ["export", project, str(out / "marks.csv"), "--fused"],
             ["map", project, "sd", str(out / "sd.nrrd")],
-            ["report", project, "--samples", "20", "--no-maps"],
+            ["report", project, "--no-maps"],
             ["benchmark", str(study), "--leaderboard", str(out / "board.html")],
             ["mirror", project, str(self.folder / "mirrors")],
-            ["serve", project],
-            ["recover", project],
+            ["annotate", project],
+            ["verify", project, "--mend"],
         ]
 
     def run(self, *commands: str) -> Audit:

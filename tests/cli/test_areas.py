@@ -31,7 +31,7 @@ def pictures(tmp_path: Path) -> Path:
 def make(pictures: Path, *options: object, code: int = 0) -> Path:
     call(
         "new", pictures / "p", "--fixed", pictures / "fixed.png", "--moving", pictures / "moving.png",
-        "--candidates", 80, "--targets", "domain:400", "--foreground", "none", "--no-seal", *options, code=code,
+        "--candidates", 80, "--targets", "domain:400", "--foreground", "none", *options, code=code,
     )  # fmt: skip
     return pictures / "p"
 

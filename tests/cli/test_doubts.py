@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def copied(folder: Path, place: Path) -> Path:
 def codes(folder: Path) -> dict[str, set[str]]:
     """Codes of the doubts that a verdict repeats, by transform."""
     found: dict[str, set[str]] = {}
-    for one in ask("evaluate", folder, "--samples", 50)["flags"]:
+    for one in ask("evaluate", folder)["flags"]:
         if one["code"] in ("misread", "worse", "outside", "normalised", "still", "forced"):
             found.setdefault(one["transform"] or "import", set()).add(one["code"])
     return found
@@ -103,56 +102,6 @@ def test_wrong_fields_are_named_by_every_verdict_whichever_came_first(folder, tm
     with wg.Project.open(made) as project:
         noted = {(note.subject, note.code) for note in project.state.notes.values()}
         assert {(project.state.transforms["swapped"].subject, "misread")} <= noted
-    shown = call("evaluate", made, "--samples", 50)
+    shown = call("evaluate", made)
     assert "swapped may be misread: its mean error at the annotations is" in shown
-    assert "--accept-note swapped:misread" in shown
     assert "normalised moves no target by more than 1 in any direction" in shown
-
-
-def test_a_doubt_is_repeated_until_an_organiser_accepts_it(folder, tmp_path):
-    """A new name does not lose it, a rater may not accept it, and the log says who did and when."""
-    made, source = copied(folder, tmp_path), folder.parent
-    call("import", made, source / "pairs.csv")
-    call("add-transform", made, "swapped", source / "swapped.nrrd", *AS_DISPLACEMENTS)
-    with wg.Project.open(made) as opened:
-        opened.rename_transform("swapped", "best")
-    assert codes(made) == {"best": {"misread"}}
-    # Alone it is first: not without a word.
-    assert "best may be misread" in call("evaluate", made, "best", "--samples", 50)
-    call("report", made, "--out", tmp_path / "report.html")
-    assert "best may be misread" in (tmp_path / "report.html").read_text()
-    with wg.Project.open(made) as project:
-        project.add_rater("ada", "rater")
-    refused = call("evaluate", made, "--accept-note", "best:misread", "--rater", "ada", code=1)
-    assert "ada is a rater of this project and may not accept a doubt" in refused
-    assert "no doubt 'best:odd' to accept" in call("evaluate", made, "--accept-note", "best:odd", code=1)
-    call("evaluate", made, "--samples", 50, "--accept-note", "best:misread")
-    assert codes(made) == {}
-    with wg.Project.open(made) as project:
-        accepted = [entry for entry in project.events() if entry.kind == "accept"]
-        assert [(one.rater, one.payload["code"]) for one in accepted] == [("organiser", "misread")]
-    # Another file under the same name is another matter.
-    call("add-transform", made, "best", source / "negated.nrrd", "--replace", *AS_DISPLACEMENTS)
-    assert codes(made) == {"best": {"misread"}}
-    call("add-transform", made, "best", source / "inverted.nrrd", "--replace", "--accept-note", *AS_DISPLACEMENTS)
-    assert codes(made) == {}
-
-
-def test_a_forced_import_is_repeated_until_it_is_accepted_or_undone(folder, tmp_path):
-    """Exchanged sides are refused; by force they are imported, and every verdict says so."""
-    made, source = copied(folder, tmp_path), folder.parent
-    rows = [line.split(",") for line in (source / "pairs.csv").read_text().split()[1:]]
-    lines = ["fixed_x,fixed_y,moving_x,moving_y", *(",".join([*row[2:], *row[:2]]) for row in rows)]
-    (tmp_path / "exchanged.csv").write_text("\n".join(lines) + "\n")
-    call("add-transform", made, "right", source / "right.nrrd")
-    call("import", made, tmp_path / "exchanged.csv", code=1)
-    call("import", made, tmp_path / "exchanged.csv", "--force")
-    told = ask("evaluate", made, "--samples", 50)
-    assert "forced" in {one["code"] for one in told["flags"]}
-    assert "Landmarks were imported in spite of a doubt" in json.dumps(told)
-    call("undo", made, "--import")
-    call("import", made, source / "pairs.csv")
-    assert codes(made) == {}
-    call("undo", made, "--import")
-    call("import", made, tmp_path / "exchanged.csv", "--force", "--accept-note")
-    assert "import" not in codes(made)

@@ -72,7 +72,7 @@ def test_four_raters_with_32_points_are_32_annotations(folder: Path, named: bool
     with wg.Project.open(folder) as project:
         found = wg.Session(project).annotations()
     assert len(found) == 32
-    assert ask("evaluate", folder, "identity", "--samples", 20)["annotations"] == 32
+    assert ask("evaluate", folder, "identity")["annotations"] == 32
     # The location is at the mean, and so is the match; the turn between the images is taken into account.
     mean = [np.mean([pair[side] for pair in made.values()], axis=0) for side in (0, 1)]
     np.testing.assert_allclose(found.fixed_points, mean[0], atol=1e-9)
@@ -99,7 +99,7 @@ def test_a_constant_offset_between_raters_is_named(folder: Path) -> None:
     assert offsets["dee"].size == pytest.approx(1.5, abs=0.25)
     assert offsets["dee"].offset[0] == pytest.approx(1.5, abs=0.25)
     assert offsets["dee"].error[0] == pytest.approx(0.71 / np.sqrt(32), rel=0.3)
-    shown = call("evaluate", folder, "identity", "--samples", 20)
+    shown = call("evaluate", folder, "identity")
     assert "dee places 1." in shown
     assert "from the other raters on average (standard error" in shown
     call("undo", folder, "--import")
@@ -121,24 +121,3 @@ def test_landmarks_far_from_others_stay_alone(folder: Path) -> None:
     call("import", folder, write(folder.parent / "c.csv", {"cem": (between, true_map(between))}, named=False))
     with wg.Project.open(folder) as project:
         assert len(wg.Session(project).annotations()) == 4
-
-
-def test_imported_locations_are_sealed_at_random(folder: Path) -> None:
-    """A quarter of the locations with all their marks; the log has the seed, and what is sealed is not exported."""
-    refused = call("import", folder, write(folder.parent / "all.csv", landmarks()), "--seal", "32", code=1)
-    assert "32 of 32 new locations cannot be sealed" in refused
-    told = ask("import", folder, folder.parent / "all.csv", "--seal")
-    assert told["sealed"] == 8
-    with wg.Project.open(folder) as project:
-        assert len(wg.Session(project).annotations()) == 24
-        assert len(wg.Session(project).landmarks()) == 96
-        drawn = next(entry for entry in project.events() if entry.kind == "seal")
-        sealed = [query.number for query in project.state.queries if query.sealed]
-        new = [query.number for query in project.state.queries if query.same_as is None]
-        order = np.random.default_rng(drawn.payload["seed"]).permutation(len(new))[:8]
-        assert sorted(new[at] for at in order) == sealed
-    assert ask("evaluate", folder, "identity", "--samples", 20)["annotations"] == 24
-    call("unseal", folder, "--yes")
-    assert ask("evaluate", folder, "identity", "--samples", 20)["annotations"] == 32
-    call("undo", folder, "--import")
-    assert ask("import", folder, folder.parent / "all.csv", "--seal", "5")["sealed"] == 5

@@ -24,7 +24,7 @@ def project(tmp_path: Path) -> Path:
     Image.fromarray(texture[10:110, 10:130]).save(tmp_path / "fixed.png")
     Image.fromarray(texture[13:113, 6:126]).save(tmp_path / "moving.png")
     images = ("--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png")
-    ask("new", tmp_path / "p", *images, "--candidates", 60, "--set", "budget=8", "--no-seal")
+    ask("new", tmp_path / "p", *images, "--candidates", 60, "--set", "budget=8")
     return tmp_path / "p"
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import subprocess
 import sys
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -18,9 +16,7 @@ from scipy import ndimage
 
 import warpgauge as wg
 from command_tools import ask, call, place, skip
-from study_tools import make_study
 from warpgauge.cli.app import run
-from warpgauge.cli.arguments import _file_titles
 
 WARPGAUGE = Path(sys.executable).with_name("warpgauge")
 
@@ -58,7 +54,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(pair: Path) -> Path:
     folder = pair / "project"
     images = ["--fixed", pair / "fixed.png", "--moving", pair / "moving.png"]
-    made = ask("new", folder, *images, "--candidates", 60, "--no-seal")
+    made = ask("new", folder, *images, "--candidates", 60)
     assert made["candidates"] == 60
     for _ in range(12):
         query = ask("suggest", folder, "--rater", "ann")
@@ -91,9 +87,6 @@ def test_evaluate_tells_right_from_wrong_and_from_nothing(project: Path, pair: P
     scores = {name: one["landmark"]["2"] for name, one in result["transforms"].items()}
     assert scores == pytest.approx({"right": 0.0, "identity": 5.0, "wrong": 10.0}, abs=1e-9)
     assert result["transforms"]["right"]["probability_best"]["2"] > 0.99
-    call("evaluate", project, "right", "--fail-above", 2.0)
-    assert "FAILS" not in call("evaluate", project, "right", "--fail-above", 2.0)
-    call("evaluate", project, "wrong", "--fail-above", 2.0, code=1)
 
 
 def test_a_file_cannot_stand_for_no_registration_by_its_name(project: Path, pair: Path, tmp_path: Path) -> None:
@@ -114,33 +107,8 @@ def test_add_transform_warns_of_the_inverse(project: Path, pair: Path) -> None:
         text=True,
         check=True,
     )
-    assert "inverse" in done.stderr
+    assert "in the other direction" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are listed by Linux only")
-def test_a_request_to_end_is_heard_like_ctrl_c(project: Path) -> None:
-    """SIGTERM, as a queue or a container sends it: one sentence, exit code 1, and no worker process is left behind."""
-    process = subprocess.Popen([WARPGAUGE, "register", str(project)], stderr=subprocess.PIPE, text=True)
-    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while process.poll() is None and not (children := listed.read_text().split()):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    _, told = process.communicate()
-    assert process.returncode == 1, told
-    assert "stopped; everything that was already saved is kept" in told
-    waits = 0
-    while (left := [child for child in children if _is_alive(child)]) and waits < 1200:
-        waits += 1
-        time.sleep(0.05)
-    assert left == []
-
-
-def _is_alive(process: str) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_undo_takes_a_skip_back(project: Path) -> None:
@@ -163,7 +131,7 @@ def test_maps_and_report(project: Path, pair: Path, tmp_path: Path) -> None:
     call("map", project, "blended", tmp_path / "blended.png", "--transform", "right")
     with Image.open(tmp_path / "blended.png") as picture:
         assert picture.width > 300
-    call("report", project, "--out", tmp_path / "report.html", "--samples", 100)
+    call("report", project, "--out", tmp_path / "report.html")
     assert "right" in (tmp_path / "report.html").read_text()
     assert json.loads((tmp_path / "report.json").read_text())
     assert "needs --transform" in call("map", project, "error", tmp_path / "x.nrrd", code=1)
@@ -189,15 +157,12 @@ def test_files_of_one_name_are_told_apart(project: Path, pair: Path, tmp_path: P
     first, second = tmp_path / "a" / "transform.txt", tmp_path / "b" / "transform.txt"
     alone = tmp_path / "alone.txt"
     alone.write_bytes((pair / "right.txt").read_bytes())
-    result = ask("evaluate", project, first, second, alone, "--samples", 50)
+    result = ask("evaluate", project, first, second, alone)
     scores = {name: one["landmark"]["2"] for name, one in result["transforms"].items()}
     assert scores == pytest.approx({"a/transform": 0.0, "b/transform": 10.0, "alone": 0.0, "identity": 5.0}, abs=1e-9)
     again = tmp_path / "b" / ".." / "a" / "transform.txt"
     assert "is named twice" in call("evaluate", project, first, again, code=1)
     assert "'identity' is named twice" in call("evaluate", project, "identity", "identity", code=1)
-    third = tmp_path / "b" / "transform.csv"
-    titles = _file_titles([str(first), str(second), str(third)], {"a/transform.txt"})
-    assert list(titles.values()) == [f"{tmp_path.name}/a/transform.txt", "b/transform.txt", "transform.csv"]
 
 
 def test_an_export_says_what_is_left_out_and_fails_for_what_matters(project: Path, tmp_path: Path) -> None:
@@ -210,18 +175,6 @@ def test_an_export_says_what_is_left_out_and_fails_for_what_matters(project: Pat
     error = call("export", project, tmp_path / "bw.csv", "--fused", "--format", "bigwarp", code=1)
     assert "would lose: covariances; add --lossy to leave that out" in error
     assert not (tmp_path / "bw.csv").exists()
-
-
-def test_a_report_takes_the_results_of_a_benchmark(tmp_path: Path, project: Path) -> None:
-    """From the folder that --results names, and by default from that which benchmark takes by default."""
-    study = make_study(tmp_path, pairs=2)
-    call("benchmark", study, "--out", tmp_path / "elsewhere")
-    taken = _notes("report", study, "--results", tmp_path / "elsewhere", "--out", tmp_path / "one.html")
-    assert "2 of 2 pairs were taken from" in taken
-    call("benchmark", study)
-    (tmp_path / "deep").mkdir()
-    assert "2 of 2 pairs" in _notes("report", study, "--out", tmp_path / "deep" / "two.html")
-    assert "belongs to a study" in call("report", project, "--results", tmp_path / "elsewhere", code=1)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +223,7 @@ def test_a_real_pair_from_new_to_evaluate_and_through_every_format(data_dir: Pat
     affine = tmp_path / "affine.txt"
     affine.write_text("\n".join(" ".join(f"{v:.12g}" for v in row) for row in [*matrix, [0, 0, 1]]) + "\n")
     call("add-transform", project, "affine", affine)
-    result = ask("evaluate", project, "affine", "identity", "--samples", 200)
+    result = ask("evaluate", project, "affine", "identity")
     assert result["ranking"]["2"] == ["affine", "identity"]
     assert result["transforms"]["affine"]["probability_best"]["2"] > 0.99
     own = tmp_path / "own.json"
@@ -289,15 +242,3 @@ def test_a_real_pair_from_new_to_evaluate_and_through_every_format(data_dir: Pat
         order, other = (np.lexsort(one.fixed_points.T) for one in (back, reference))
         np.testing.assert_allclose(back.fixed_points[order], reference.fixed_points[other], atol=1e-6)
         np.testing.assert_allclose(back.moving_points[order], reference.moving_points[other], atol=1e-6)
-
-
-def test_the_papers_model_is_an_option(tmp_path: Path, pair: Path) -> None:
-    """--model paper gives the identity as mean and Gaussian tails; a contradiction is refused in a sentence."""
-    images = ["--fixed", str(pair / "fixed.png"), "--moving", str(pair / "moving.png"), "--candidates", "20"]
-    for model, mean, tails in (("paper", "identity", np.inf), ("default", "affine", 4.0)):
-        call("new", tmp_path / model, *images, "--model", model)
-        with wg.Project.open(tmp_path / model) as opened:
-            prior = wg.Session(opened).prior()
-        assert (prior.mean, prior.tails) == (mean, tails)
-    refused = call("new", tmp_path / "both", *images, "--model", "paper", "--set", "model=default", code=1)
-    assert "contradict" in refused

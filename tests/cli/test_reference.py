@@ -12,24 +12,22 @@ import pytest
 
 import warpgauge
 from warpgauge.cli.app import COMMANDS, app
-from warpgauge.cli.reference import commands, root_context
 
-CONTEXTS = list(commands(app, root_context()))
+CONTEXTS = [click.Context(app.get_command(click.Context(app), name), info_name=name) for name in COMMANDS]
 
 
-@pytest.mark.parametrize("context", CONTEXTS, ids=lambda one: one.command_path)
+@pytest.mark.parametrize("context", CONTEXTS, ids=lambda one: one.info_name)
 def test_every_command_has_a_summary_and_an_example_that_names_it(context: click.Context) -> None:
     text = context.get_help()
     assert context.command.help
-    if not isinstance(context.command, click.Group):
-        assert "Example" in text
-        assert (
-            f"{context.command_path} " in text.split("Example")[1] or context.command_path in text.split("Example")[1]
-        )
+    assert f"warpgauge {context.info_name}" in text.split("Example")[1]
 
 
 def test_the_promised_commands_are_there() -> None:
-    promised = "demo new info suggest annotate import export add-transform evaluate map report verify"
+    promised = (
+        "demo new align info annotate suggest undo import export register add-transform remove-transform evaluate "
+        "report map certify unseal gate new-study benchmark verify copy"
+    )
     assert set(promised.split()) <= set(COMMANDS)
 
 
@@ -56,17 +54,9 @@ def test_shell_completion_offers_commands() -> None:
     assert done.stdout.split() == ["plain,export"]
 
 
-def test_the_help_page_shows_the_commands_own_words_without_loading_them() -> None:
-    context = root_context()
-    page = app.get_help(context)
-    limit = context.make_formatter().width - 6 - max(map(len, COMMANDS))
-    for name in COMMANDS:
-        command = app.get_command(context, name)
-        assert command is not None
-        assert f"  {name} " in page
-        assert " ".join(command.get_short_help_str(limit).split()) in " ".join(page.split()), name
+def test_the_help_page_loads_nothing_heavy() -> None:
     code = "import sys\nfrom warpgauge.cli.app import run\nrun(['--help'])\nprint(sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Measure how good" in done.stdout
-    for heavy in ("numpy", "numba", "scipy", "rich", "warpgauge.cli.new"):
+    for heavy in ("numpy", "numba", "scipy", "rich", "warpgauge.cli.project"):
         assert f"'{heavy}'" not in done.stderr

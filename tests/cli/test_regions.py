@@ -43,7 +43,7 @@ def pictures(tmp_path: Path) -> Path:
 def make(pictures: Path, name: str, *options: object, code: int = 0) -> str:
     return call(
         "new", pictures / name, "--fixed", pictures / "fixed.png", "--moving", pictures / "moving.png",
-        "--candidates", 60, "--targets", "domain:200", "--foreground", "none", "--no-seal", *options, code=code,
+        "--candidates", 60, "--targets", "domain:200", "--foreground", "none", *options, code=code,
     )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_the_judge_and_the_map_keep_to_the_boundary(pictures: Path) -> None:
         ("half.tif", (), "not whole numbers"),
         ("unknown.tif", (), "not whole numbers"),
         ("soft.tif", (), "not whole numbers"),
-        ("labels.png", ("--model", "paper"), "default model"),
+        ("labels.png", ("--set", "model=paper"), "default model"),
     ],
 )
 def test_what_holds_no_labels_is_refused_and_nothing_is_made(

@@ -98,7 +98,7 @@ def test_a_refused_transform_leaves_the_project_as_it_was(annotated: Path, pair:
     assert "is a 3D transform, but the project is 2D; it was not added" in err
     assert sorted(str(path) for path in annotated.rglob("*")) == before
     assert ask("info", annotated)["transforms"] == ["right"]
-    told("evaluate", annotated, "--samples", 50)
+    told("evaluate", annotated)
     told("verify", annotated)
 
 
@@ -107,7 +107,7 @@ def test_a_name_is_replaced_only_when_asked_and_transforms_are_removed(annotated
     _, err = told("add-transform", annotated, "one", pair / "large.txt", code=1)
     assert "has a transform 'one' already; choose another name, or pass --replace" in err
     told("add-transform", annotated, "one", pair / "large.txt", "--scale", 0.25, "--replace")
-    assert ask("evaluate", annotated, "one", "--samples", 50)["transforms"]["one"]["landmark"]["2"] < 1e-9
+    assert ask("evaluate", annotated, "one")["transforms"]["one"]["landmark"]["2"] < 1e-9
     assert ask("remove-transform", annotated, "one")["transforms"] == []
     assert "no transform 'one'" in told("remove-transform", annotated, "one", code=1)[1]
     assert (
@@ -120,13 +120,13 @@ def test_a_wrong_scale_and_a_transform_that_leads_nowhere_are_said(annotated: Pa
     """A transform of images four times as large is worse than none, and right with --scale 0.25."""
     assert "note" not in told("add-transform", annotated, "right", pair / "right.txt")[1]
     _, err = told("add-transform", annotated, "large", pair / "large.txt")
-    assert re.search(r"large: the mean landmark error is 49.9 px at 40 points as given and 16.6 px without any", err)
+    assert re.search(r"large may be misread: its mean error at the annotations is 49.9 px as it is read", err)
     assert "scale 0.25" in err
     assert "note" not in told("add-transform", annotated, "scaled", pair / "large.txt", "--scale", 0.25)[1]
     _, err = told("add-transform", annotated, "away", pair / "away.txt")
     assert "100 % of the" in err
     assert "targets outside the moving image" in err
-    assert "so it makes things worse" in err
+    assert "makes things worse" in err
 
 
 def test_shuffled_rows_are_put_right_by_their_index_and_refused_without(
@@ -337,8 +337,8 @@ def test_a_moved_image_is_linked_again_by_the_command_that_the_message_names(ann
     (pair / "moving.png").rename(pair / "elsewhere.png")
     try:
         _, err = told("info", annotated)
-        assert "warpgauge relink PROJECT --moving PATH" in err
-        told("relink", annotated, "--moving", pair / "elsewhere.png")
+        assert "warpgauge verify PROJECT --moving PATH" in err
+        told("verify", annotated, "--moving", pair / "elsewhere.png")
         assert "note" not in told("info", annotated)[1]
     finally:
         (pair / "elsewhere.png").rename(pair / "moving.png")
@@ -364,39 +364,6 @@ def test_doing_nothing_is_a_method_of_a_study(tmp_path: Path) -> None:
     means = {one["name"]: one["mean_score"] for one in result["methods"]}
     assert means["nothing"] == pytest.approx(means["near"], rel=0.1)
     assert means["nothing"] < means["far"] / 5
-
-
-def test_register_says_how_long_it_takes_and_compares_with_doing_nothing(pair: Path, tmp_path: Path) -> None:
-    """Doing nothing is the first row, 31 px off; each result is compared with it."""
-    texture = ndimage.gaussian_filter(np.random.default_rng(4).normal(size=(300, 300)), 5)
-    y, x = np.mgrid[:300, :300]
-    tissue = ((x - 150) / 100) ** 2 + ((y - 140) / 70) ** 2 < 1
-    section = np.where(tissue, 120 + 40 * texture / texture.std(), 235).clip(0, 255).astype(np.uint8)
-    Image.fromarray(section[20:270, 40:290]).save(tmp_path / "fixed.png")
-    Image.fromarray(255 - section[32:282, 10:260] // 2).save(tmp_path / "moving.png")  # moved by (30, -12)
-    points = np.random.default_rng(0).uniform([60, 80], [160, 160], (12, 2))
-    project = tmp_path / "section"
-    told("new", project, "--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png", "--candidates", 50)
-    rows_in = [f"{u},{v},{u + 30},{v - 12}" for u, v in points]
-    (tmp_path / "pairs.csv").write_text("fixed_x,fixed_y,moving_x,moving_y\n" + "\n".join(rows_in) + "\n")
-    told("import", project, tmp_path / "pairs.csv", "--rater", "ann")
-    out, err = told("register", project, "--json", "--jobs", 1)
-    assert re.search(r"6 registrations, 1 at a time; about \d+ s", err)
-    rows = {row["name"]: row for row in json.loads(out)}
-    assert next(iter(rows)) == "identity"
-    assert rows["identity"]["error"] == pytest.approx(np.hypot(30, 12))
-    for name in ("rigid", "affine", "bspline"):
-        assert rows[name]["result"] == "added"
-        assert rows[name]["error"] < 8
-        assert rows[name]["likeness"] > rows["identity"]["likeness"]
-    worse = [name for name, row in rows.items() if row["error"] > rows["identity"]["error"]]
-    assert all(f"{name} is worse than doing nothing" in err for name in worse)
-    assert set(ask("info", project)["transforms"]) == set(rows) - {"identity"}
-    told("remove-transform", project, "rigid")
-    out, err = told("register", project, "--json", "--jobs", 1)
-    assert "note: the project has affine, bspline-coarse" in err
-    assert "--fresh runs them again and replaces them" in err
-    assert [row["name"] for row in json.loads(out)] == ["identity", "rigid"]
 
 
 def test_one_of_a_thing_is_not_many(project: Path, tmp_path: Path) -> None:

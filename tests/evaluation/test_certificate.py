@@ -149,7 +149,7 @@ def test_opened_answers_stand_in_the_certificate_and_in_the_model(tmp_path, caps
     out = tmp_path / "trial.json"
     assert run(["certify", str(tmp_path / "p"), "--unseal"]) == 1
     assert "--out FILE" in capsys.readouterr().err
-    assert run(["certify", str(tmp_path / "p"), "--unseal", "--out", str(out)]) == 0
+    assert run(["certify", str(tmp_path / "p"), "--out", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "Audit: Decided: good is better than shifted" in shown
     content = read_certificate(out)
@@ -179,7 +179,7 @@ def before_the_file_is_there(event, arguments):
     if event == "os.rename" and str(arguments[1]) == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(before_the_file_is_there)
-run(["certify", sys.argv[1], "--unseal", "--out", sys.argv[2]])
+run(["certify", sys.argv[1], "--out", sys.argv[2]])
 """
 
 
@@ -188,7 +188,7 @@ def test_answers_are_opened_only_when_their_certificate_is_on_the_disk(tmp_path)
     with annotated(tmp_path / "p", 20) as project:
         sealed, folder = project.state.sealed_locations(), project.folder
     assert sealed
-    assert run(["certify", str(folder), "--unseal", "--out", str(tmp_path / ("x" * 300 + ".json"))]) == 1
+    assert run(["certify", str(folder), "--out", str(tmp_path / ("x" * 300 + ".json"))]) == 1
     killed = subprocess.run([sys.executable, "-c", KILLED, folder, tmp_path / "trial.json"], check=False)
     assert killed.returncode == -signal.SIGKILL
     with Project.open(folder) as project:
@@ -198,7 +198,7 @@ def test_answers_are_opened_only_when_their_certificate_is_on_the_disk(tmp_path)
         with pytest.raises(InvalidInputError):
             wg.certify_project(project, unseal=True)
         assert project.state.sealed_locations() == sealed
-    assert run(["certify", str(folder), "--unseal", "--out", str(tmp_path / "trial.json")]) == 0
+    assert run(["certify", str(folder), "--out", str(tmp_path / "trial.json")]) == 0
     with Project.open(folder) as project:
         assert not project.state.sealed_locations()
 
@@ -306,35 +306,6 @@ def test_a_gate_names_options_as_the_command_line_does(trial, tmp_path, capsys):
     np.save(field, np.zeros((*trial.fixed_grid.shape, 2)))
     assert run(["gate", str(trial.folder), str(field), "--against", "good"]) == 3
     assert "=" not in capsys.readouterr().err
-
-
-def test_an_undecided_gate_asks_where_the_new_build_differs(tmp_path, capsys):
-    """Drawn by the squared distance of the two, once; answered, they let a build pass that was undecided before."""
-    folder = tmp_path / "p"
-    with make(folder, {"audit_seed": 5}, targets=lattice(12, 9)) as project:
-        Rater(Session(project, "ann"), "ann").work(3)
-    new, baseline = affine(tmp_path / "new.tfm"), tmp_path / "baseline.tfm"
-    baseline.write_text(new.read_text().replace(f"Parameters: {GOOD[0]}", f"Parameters: {GOOD[0] + 0.05}"))
-    gate = ["gate", str(folder), str(new), "--against", str(baseline), "--margin", "50%"]
-    assert run(gate) == 3
-    assert "draw some with --ask 10" in capsys.readouterr().err
-    for _ in range(2):  # those that wait count
-        assert run([*gate, "--ask", "9"]) == 2
-        told = capsys.readouterr().out
-        assert "there is no random answer yet" in told
-        assert "9 drawn questions wait for an answer: warpgauge annotate PROJECT." in told
-    with Project.open(folder) as project:
-        assert len(project.state.audits) == 1
-        rater = Rater(Session(project, "ann"), "ann")
-        rater.work(9)
-        assert [query.number for query in project.state.queries if query.audit] == list(range(3, 12))
-        assert len({query.gain is None for query in rater.seen}) == 1
-    assert run([*gate, "--ask", "9"]) == 0
-    assert "from 9 random answers" in capsys.readouterr().out
-    study = tmp_path / "study.toml"
-    study.write_text(f'name = "s"\n[[pair]]\nname = "a"\nproject = "{folder}"\n[[method]]\nname = "good"\n')
-    assert run(["gate", str(study), "good", "--against", "good", "--ask", "9"]) == 3
-    assert "call gate with the project of each pair" in capsys.readouterr().err
 
 
 def test_a_gates_questions_are_drawn_by_the_squared_distance(tmp_path):

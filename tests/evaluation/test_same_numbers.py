@@ -36,7 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.fromarray(texture[13:113, 6:126]).save(folder / "moving.png")
     place = folder / "pair"
     call("new", place, "--fixed", folder / "fixed.png", "--moving", folder / "moving.png", "--candidates", 60,
-         "--targets", "domain:90", "--foreground", "none", "--no-seal")  # fmt: skip
+         "--targets", "domain:90", "--foreground", "none")  # fmt: skip
     for _ in range(14):
         query = ask("suggest", place, "--rater", "ann")
         match = bent(np.array([query["point"]]))[0] + rng.normal(0, 0.5, 2)

@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.fromarray(noise).save(place / "image.png")
     made = place / "pair"
     call("new", made, "--fixed", place / "image.png", "--moving", place / "image.png", "--candidates", 150,
-         "--targets", "domain:150", "--foreground", "none", "--seal", "--set", "audit_seed=3", "--set", "refit=never",
+         "--targets", "domain:150", "--foreground", "none", "--set", "audit_seed=3", "--set", "refit=never",
          "--set", "strategy=farthest")  # fmt: skip
     rng = np.random.default_rng(5)
     with wg.Project.open(made) as project:
@@ -84,13 +84,13 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
         add(made, f"reference{seed}", _method(seed), "--reference")
     add(made, "honest", _method(20))
     add(made, "bent", _bent(_method(21), landmarks))
-    before = ask("evaluate", made, "--samples", 100)
+    before = ask("evaluate", made)
     assert before["annotations"] == 30
     assert "unseen_annotations" in before["assumptions"]
     assert not before["transforms"]["honest"]["vetted"]
     opened = ask("unseal", made)
     assert (opened["opened"], opened["they test"]) == (10, ["honest", "bent"])
-    after = ask("evaluate", made, "--samples", 100)
+    after = ask("evaluate", made)
     assert after["annotations"] == 40
     assert [(one["code"], one["transform"]) for one in after["flags"] if one["code"] in ("leak", "late")] == [
         ("leak", "bent")
@@ -98,21 +98,21 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     assert after["transforms"]["honest"]["vetted"]
     assert "bent" not in after["ranking"]
     assert after["assumptions"] == []
-    shown = call("evaluate", made, "--samples", 100)
+    shown = call("evaluate", made)
     assert "bent has seen the open annotations" in shown
     # What is added now, or changed, or replaced under a known name, cannot be vetted; a new name changes nothing.
     call("export", made, tmp_path / "all.json", "--fused")
     add(made, "late", _bent(_method(22), wg.read_landmarks(tmp_path / "all.json")))
     with wg.Project.open(made) as opened:
         opened.rename_transform("honest", "honest2")
-    later = ask("evaluate", made, "--samples", 100)
+    later = ask("evaluate", made)
     assert [(one["code"], one["transform"]) for one in later["flags"] if one["code"] == "late"] == [("late", "late")]
     assert later["transforms"]["honest2"]["vetted"]
     assert not later["transforms"]["late"]["vetted"]
-    shown = call("evaluate", made, "--samples", 100)
+    shown = call("evaluate", made)
     assert "late was added after the sealed answers were opened" in shown
     shutil.copy(tmp_path / "late.nrrd", next((made / "transforms" / "honest").iterdir()))
-    changed = ask("evaluate", made, "--samples", 100)
+    changed = ask("evaluate", made)
     assert {one["transform"]: one["numbers"]["changed"] for one in changed["flags"] if one["code"] == "late"} == {
         "late": 0.0,
         "honest2": 1.0,

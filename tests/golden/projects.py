@@ -77,7 +77,7 @@ def make_small(folder: Path, *, sealed: bool = False, answers: int = 22, targets
     write_pairs(folder / "candidates.csv", candidates, candidates)
     call("new", place, "--fixed", folder / "fixed.png", "--moving", folder / "moving.png", "--foreground", "none",
          "--candidates", folder / "candidates.csv", "--targets", f"domain:{targets}", "--copy", "--audit", 0.5, "--set",
-         "audit-seed=3", "--seal" if sealed else "--no-seal")  # fmt: skip
+         "audit-seed=3")  # fmt: skip
     for number in range(answers):
         query = ask("suggest", place, "--rater", "ann")
         match = (bent(np.array([query["point"]]))[0] + rng.normal(0, 0.5, 2)).round(DIGITS)
@@ -119,8 +119,7 @@ def make_cima(folder: Path, data: Path, *, sealed: bool = False) -> Path:
     fixed, moving = read_landmarks(fixed_file).fixed_points, read_landmarks(moving_file).fixed_points
     write_pairs(folder / "pairs.csv", fixed[:64:2], moving[:64:2])
     call("new", place, "--fixed", fixed_file.with_suffix(".jpg"), "--moving", moving_file.with_suffix(".jpg"),
-         "--candidates", 200, "--targets", "domain:300", "--audit", 0.6, "--set", "audit-seed=11",
-         "--seal" if sealed else "--no-seal")  # fmt: skip
+         "--candidates", 200, "--targets", "domain:300", "--audit", 0.6, "--set", "audit-seed=11")  # fmt: skip
     call("import", place, folder / "pairs.csv", "--rater", "PS", "--radius", 6)
     affine = np.linalg.lstsq(np.c_[fixed, np.ones(len(fixed))], moving, rcond=None)[0].T.round(DIGITS)
     rough = np.linalg.lstsq(np.c_[fixed[:12], np.ones(12)], moving[:12], rcond=None)[0].T.round(DIGITS)

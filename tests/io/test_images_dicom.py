@@ -347,7 +347,7 @@ def test_what_headers_of_linked_slices_say_stays_there(tmp_path: Path):
         write_transform(AffineTransform(np.eye(3), [0.1, 0.0, 0.0]), tmp_path / "one.tfm")
         project.add_transform("one", tmp_path / "one.tfm")
     call("export", tmp_path / "project", tmp_path / "project" / "marks.csv")
-    call("report", tmp_path / "project", "--samples", 10)
+    call("report", tmp_path / "project")
     for path in (tmp_path / "project").rglob("*"):
         if path.is_file():
             assert not [one for one in SECRETS if one in path.read_bytes()], path.name

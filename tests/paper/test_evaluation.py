@@ -11,8 +11,8 @@ import warpgauge as wg
 from paper import evaluation, evaluation_report, registration_sets
 from paper.experiment import Run
 from paper.registration_sets import RegistrationSet
+from paper.registrations import SimpleItkSetting
 from warpgauge.demo.image_pairs import make_pair
-from warpgauge.registration import SimpleItkSetting
 
 
 def bent(points: np.ndarray) -> np.ndarray:

@@ -41,9 +41,10 @@ def expected(folder: Path) -> np.ndarray:
 
 
 def test_it_is_used_once_it_is_accepted(pair: list[str], tmp_path: Path) -> None:
-    """`new --align` proposes; the mean stays the identity until `align --yes`; who said so stands in the log."""
+    """`align` proposes; the mean stays the identity until `align --yes`; who said so stands in the log."""
     folder = tmp_path / "p"
-    told = json.loads(called("new", str(folder), *pair, "--align", "--json"))
+    called("new", str(folder), *pair)
+    told = json.loads(called("align", str(folder), "--json"))
     assert "turned by 180 degrees" in told["alignment"]
     with Image.open(folder / "alignment.png") as picture:
         assert picture.size == (3 * 240, 180)
@@ -82,14 +83,14 @@ def test_annotations_overrule_it(pair: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("more", "sentence"),
-    [(["--set", "hide-prediction=true"], "hides predictions"), (["--model", "paper"], "identity as its mean")],
+    [(["--set", "hide-prediction=true"], "hides predictions"), (["--set", "model=paper"], "identity as its mean")],
 )
 def test_it_is_refused_where_it_has_no_place(pair: list[str], tmp_path: Path, more: list[str], sentence: str) -> None:
-    """Where raters must not be given a hint, or the model is the paper's, nothing is made."""
-    run = CliRunner().invoke(app, ["new", str(tmp_path / "p"), *pair, "--align", *more])
+    """Where raters must not be given a hint, or the model is the paper's."""
+    called("new", str(tmp_path / "p"), *pair, *more)
+    run = CliRunner().invoke(app, ["align", str(tmp_path / "p")])
     assert run.exit_code != 0
     assert sentence in str(run.exception)
-    assert not (tmp_path / "p").exists()
 
 
 def test_wrong_words_about_an_alignment(pair: list[str], tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_moved_mask_of_the_moving_image_is_linked_anew(pair: dict[str, Path], 
     Project.create(tmp_path / "p", **pair, moving_mask=tmp_path / "mask.png").close()
     (tmp_path / "mask.png").rename(tmp_path / "elsewhere.png")
     (tmp_path / "p" / "moving_foreground.npz").unlink()
-    run = CliRunner().invoke(app, ["relink", str(tmp_path / "p"), "--moving-mask", str(tmp_path / "elsewhere.png")])
+    run = CliRunner().invoke(app, ["verify", str(tmp_path / "p"), "--moving-mask", str(tmp_path / "elsewhere.png")])
     assert run.exit_code == 0, run.output
     with Project.open(tmp_path / "p") as project:
         assert project.moving_foreground is not None

@@ -198,5 +198,5 @@ def test_recover_follows_no_planted_journal(received: Path, tmp_path: Path) -> N
     victim = tmp_path / "thesis.txt"
     victim.write_text("a thesis")
     absolute(received, victim)
-    assert LOG in call("recover", received, code=1)
+    assert LOG in call("verify", received, "--mend", code=1)
     assert victim.read_text() == "a thesis"

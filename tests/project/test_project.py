@@ -153,7 +153,7 @@ def test_a_lost_image_is_named_and_linked_anew(make_project: Make, tmp_path: Pat
     with Project.open(tmp_path / "project") as mended:
         assert mended.verify().ok
         told = mended.events()[-1]
-        assert (told.kind, sorted(told.payload["images"])) == ("relink", ["fixed", "moving"])
+        assert (told.kind, sorted(told.payload["images"])) == ("verify", ["fixed", "moving"])
 
 
 def test_a_changed_image_is_noticed(make_project: Make, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_mirror_and_recovery(make_project: Make, tmp_path: Path):
     assert [json.loads(line)[0] for line in lines] == [1, 2, 3, 4, 5, 6]
     for file in project.folder.glob(f"{LOG}*"):
         file.unlink()
-    result = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
+    result = CliRunner().invoke(app, ["verify", str(project.folder), "--mend", "--mirror", str(tmp_path / "mirror")])
     assert result.exit_code == 0, result.output
     assert "6 events" in result.output
     with Project.open(project.folder) as back:
@@ -308,10 +308,10 @@ def test_a_database_is_filled_up_from_the_mirror(make_project: Make, postgres: P
         filled(project)
         expected = project.fingerprint()
     postgres.lose(project.id, kept)
-    said = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
+    said = CliRunner().invoke(app, ["verify", str(project.folder), "--mend", "--mirror", str(tmp_path / "mirror")])
     assert said.exit_code == 0, said.output
     assert f"now holds 10 events: {kept} were there, {10 - kept} came from the mirror" in said.output
-    again = CliRunner().invoke(app, ["recover", str(project.folder), "--mirror", str(tmp_path / "mirror")])
+    again = CliRunner().invoke(app, ["verify", str(project.folder), "--mend", "--mirror", str(tmp_path / "mirror")])
     assert "nothing was changed" in again.output
     assert CliRunner().invoke(app, ["verify", str(project.folder)]).exit_code == 0
     with Project.open(project.folder) as opened:

@@ -18,7 +18,7 @@ from study_tools import make_study
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks import write_landmarks
 from warpgauge.report import write_leaderboard, write_study_report
-from warpgauge.study import MethodSpec, PairOutcome, PairSpec, Study, StudyResult, StudySettings, summarise
+from warpgauge.study import Method, Pair, PairOutcome, Study, StudyResult, StudySettings, summarise
 
 pytest.importorskip("matplotlib")
 
@@ -32,18 +32,18 @@ def outcome(name: str, verdict: str = "calibrated", missing: tuple[str, ...] = (
     for method in missing:  # what its absence costs
         scores[NAMES.index(method)] = 4.0
         draws[:, NAMES.index(method)] = 4.0
-    errors = {method: [4.0, 4.0] if method in missing else [float(k), 1.0] for k, method in enumerate(NAMES, 1)}
+    errors = {method: 4.0 if method in missing else k / 2 + 0.5 for k, method in enumerate(NAMES, 1)}
     reasons = dict.fromkeys(missing, "no file <x>")
-    return PairOutcome(name, NAMES, reasons, draws, scores, errors, [4.0, 4.0], 100.0, verdict, f"About {name}.")
+    return PairOutcome(name, NAMES, reasons, draws, scores, errors, 4.0, verdict, f"About {name}.")
 
 
 def result(*outcomes: PairOutcome) -> StudyResult:
     study = Study(
-        "A & B",
-        Path(),
-        tuple(PairSpec(one.name, project=Path(one.name)) for one in outcomes),
-        tuple(MethodSpec(name) for name in NAMES),
-        StudySettings(bootstrap=200),
+        name="A & B",
+        folder=Path(),
+        pairs=tuple(Pair(name=one.name, project=Path(one.name)) for one in outcomes),
+        methods=tuple(Method(name=name) for name in NAMES),
+        settings=StudySettings(bootstrap=200),
     )
     return summarise(study, outcomes)
 
@@ -82,8 +82,7 @@ def test_a_submission_that_has_seen_the_landmarks_is_named_in_the_report_of_a_st
     study = make_study(tmp_path, pairs=2)
     fixed = np.random.default_rng(5).uniform(0, 200, (25, 2))
     write_landmarks(wg.Landmarks(fixed, fixed + np.array([0.5, 0.0])), tmp_path / "case1.json")
-    call("benchmark", study, "--out", tmp_path / "results")
-    call("report", study, "--results", tmp_path / "results", "--out", tmp_path / "study.html")
+    call("benchmark", study, "--out", tmp_path / "results", "--report", tmp_path / "study.html")
     page = Page((tmp_path / "study.html").read_text("utf-8"))
     assert "case1: near fits the annotations better than their stated precision allows" in page.text
     assert "case0: near" not in page.text

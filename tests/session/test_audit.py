@@ -244,7 +244,23 @@ def test_the_command_line_makes_and_exports_an_audited_project(tmp_path, capsys)
     folder = str(tmp_path / "p")
     assert run(["new", folder, *images, "--audit", "1.5", "--foreground", "none"]) == 1
     assert "from 0 to 0.9" in capsys.readouterr().err
-    assert run(["new", folder, *images, "--audit", "0.4", "--seal", "--foreground", "none", "--candidates", "60"]) == 0
+    assert (
+        run(
+            [
+                "new",
+                folder,
+                *images,
+                "--audit",
+                "0.4",
+                "--set",
+                "--foreground",
+                "none",
+                "--candidates",
+                "60",
+            ]
+        )
+        == 0
+    )
     with Project.open(folder) as project:
         assert (project.settings.audit, project.settings.seal) == (0.4, True)
         session = Session(project, "ann")

@@ -299,7 +299,7 @@ def test_a_place_without_projects(tmp_path: Path, originals: Path, monkeypatch: 
     (tmp_path / "study.toml").write_text("[[pair")
     monkeypatch.setattr("warpgauge.web.catalogue._LOOK_SECONDS", 0.0)
     assert list(catalogue.pairs()) == ["first"]
-    assert "does not exist" in call("serve", tmp_path / "nowhere", code=2)
+    assert "does not exist" in call("annotate", tmp_path / "nowhere", code=2)
 
 
 def test_the_next_pair_is_opened_beside_the_page(many: Served) -> None:

@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import FILE, NEW_FOLDER, project_argument
-from warpgauge.cli.new import audit_settings, seal_option
-from warpgauge.errors import InvalidInputError
-from warpgauge.io.files import read_text
-
-_SERVER_OPTIONS = (
-    click.option("--port", type=int, default=0, help="Port; a free one by default."),
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --raters."),
-    click.option("--rater", help="Your name in the log; organiser by default."),
-    click.option("--raters", help="Names of raters, separated by commas; each gets a personal link."),
-    click.option(
-        "--new-links",
-        is_flag=True,
-        help="Make new links for the named raters and yourself; the old ones expire at once.",
-    ),
-    click.option("--certfile", type=FILE, help="Certificate with its chain, in PEM format; the server then uses TLS."),
-    click.option("--keyfile", type=FILE, help="Private key of the certificate, if it is in a separate file."),
-    click.option(
-        "--public-url", help="Address at which a proxy serves the page, such as https://annotate.example.org/lesion."
-    ),
-    click.option("--mirror", type=NEW_FOLDER, help="Folder for a second copy of the log."),
-    click.option("--token-file", type=FILE, help="File with the secret of your own link, the same on several hosts."),
-    click.option("--no-browser", is_flag=True, help="Do not open a browser."),
-    click.option(
-        "--no-links",
-        "show_links",
-        is_flag=True,
-        flag_value=False,
-        default=True,
-        help="Do not print links: their secrets would stay in the log of a container.",
-    ),
+from warpgauge.cli.options import (
+    EXISTING,
+    FILE,
+    NEW_FOLDER,
+    set_option,
+    settings_from,
+    trust_option,
 )
-
-
-def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a server: address, people, certificate and proxy."""
-    for option in reversed(_SERVER_OPTIONS):
-        command = option(command)
-    return command
+from warpgauge.errors import InvalidInputError
 
 
 @click.command(
@@ -55,61 +24,83 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 Examples:
   warpgauge annotate lesion
   warpgauge annotate lesion --raters ann,bob
+  warpgauge annotate lungs --raters ann,bob,cy      (all projects of a folder)
+  warpgauge annotate study.toml --raters ann,bob
   warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
   warpgauge annotate lesion --mirror /backup/warpgauge
-  warpgauge annotate lesion --context fixed=CD31.tif --context moving=tumour-mask.png
   warpgauge annotate lesion --raters ann,bob --controls known.csv"""
 )
-@project_argument
-@server_options
-@click.option(
-    "--context",
-    "contexts",
-    multiple=True,
-    metavar="SIDE=FILE",
-    help="Further image of the same frame to look at, such as fixed=CD31.tif: a stain, a channel, a segmentation.",
-)
-@click.option(
-    "--controls",
-    type=FILE,
-    help="Landmark file with known matches: one question in 8 is one of these, and raters cannot tell which.",
-)
-@click.option("--audit", type=float, help="From now on, share of the questions drawn at random; see warpgauge new.")
-@seal_option("From now on: ")
+@trust_option
+@click.argument("path", type=EXISTING)
+@click.option("--port", type=int, default=0, help="Port; a free one by default.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --raters.")
+@click.option("--rater", help="Your name in the log; organiser by default.")
+@click.option("--raters", help="Names of raters, separated by commas; each gets a personal link.")
+@click.option("--new-links", is_flag=True, help="Make new links for the named raters and you; the old ones expire.")
+@click.option("--certfile", type=FILE, help="Certificate with its chain and key, in PEM format; the server uses TLS.")
+@click.option("--public-url", help="Address at which a proxy serves the page, as https://annotate.example.org/lesion.")
+@click.option("--mirror", type=NEW_FOLDER, help="Folder for a second copy of the log.")
+@click.option("--controls", type=FILE, help="Known matches: one question in 8 is one of these, unknown to the raters.")
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@click.option("--no-links", is_flag=True, help="Do not print links: their secrets would stay in a container's log.")
+@set_option
 def annotate(
-    project: Path,
+    path: Path,
+    port: int,
+    host: str,
+    rater: str | None,
     raters: str | None,
-    no_browser: bool,
-    audit: float | None,
-    seal: bool | None,
+    new_links: bool,
+    certfile: Path | None,
+    public_url: str | None,
+    mirror: Path | None,
     controls: Path | None,
-    token_file: Path | None,
-    **options: Any,
+    no_browser: bool,
+    no_links: bool,
+    pairs: tuple[str, ...],
 ) -> None:
-    """Annotate PROJECT in the browser.
+    """Annotate in the browser: a project, the projects of a folder, or those of a study.
 
-    Starts a server for the annotator's page and opens the page. With --mirror, every answer is also written to another
-    folder before it is acknowledged; see warpgauge recover. Ctrl-C stops the server with exit code 0, and nothing is
-    lost. /healthz and /readyz report whether the server runs and whether the log can be read and written. Needs the
-    extra "web".
+    Starts a server for the annotators' page and opens the page. With --mirror, every answer is also written to another
+    folder before it is acknowledged; see warpgauge verify --mend. Ctrl-C stops the server with exit code 0, and nothing
+    is lost. /healthz and /readyz report whether the server runs and whether the log can be read and written.
+
+    Of a folder or a study, everybody signs in once and sees the pairs that are assigned to them. Projects are found up
+    to three folders deep, also while the server runs; one that cannot be opened is named, and the others go on. People
+    and assignments are kept in PATH/people.jsonl. Needs the extra "web".
     """
+    one_project = (path / "project.json").is_file()
+    if not one_project and (controls is not None or pairs):
+        raise click.UsageError(f"--controls and --set belong to one project, and {str(path)!r} is none.")
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
-        from warpgauge.web import serve
+        from warpgauge.web import serve, serve_many
 
-        changes = audit_settings(audit, seal)
-        if changes:
-            _set_audit(project, changes, options["rater"])
+        if pairs:
+            _change_settings(path, settings_from(pairs), rater)
         if controls is not None:
-            click.echo(_add_controls(project, controls, options["rater"]))
-        people = people_of(raters, token_file)
-        serve(project, **people, open_browser=not no_browser, echo=click.echo, **options)
+            click.echo(_add_controls(path, controls, rater))
+        start = serve if one_project else serve_many
+        start(
+            path,
+            port=port,
+            host=host,
+            rater=rater,
+            raters=tuple(name.strip() for name in (raters or "").split(",") if name.strip()),
+            new_links=new_links,
+            certfile=certfile,
+            public_url=public_url,
+            mirror=mirror,
+            show_links=not no_links,
+            open_browser=not no_browser,
+            echo=click.echo,
+        )
 
 
-def people_of(raters: str | None, token_file: Path | None) -> dict[str, Any]:
-    """Return the raters and the secret of a server, as its settings take them."""
-    names = [name.strip() for name in (raters or "").split(",") if name.strip()]
-    token = None if token_file is None else read_text(token_file, "token file", 1000).strip()
-    return {"raters": tuple(names), "token": token}
+def _change_settings(project: Path, changes: dict[str, Any], rater: str | None) -> None:
+    from warpgauge.project import ORGANISER, Project
+
+    with Project.open(project) as opened:
+        opened.change_settings(rater or ORGANISER, **changes)
 
 
 def _add_controls(project: Path, file: Path, rater: str | None) -> str:
@@ -126,11 +117,3 @@ def _add_controls(project: Path, file: Path, rater: str | None) -> str:
             )
         add_controls(opened, found.fixed_points, found.moving_points, rater or ORGANISER)
     return f"{len(found)} control questions: one question in {EVERY} is one of them."
-
-
-def _set_audit(project: Path, changes: Mapping[str, Any], rater: str | None) -> None:
-    """Change the project's settings of the audit."""
-    from warpgauge.project import ORGANISER, Project
-
-    with Project.open(project) as opened:
-        opened.change_settings(rater or ORGANISER, **changes)

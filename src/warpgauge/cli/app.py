@@ -1,12 +1,9 @@
-"""The ``warpgauge`` command: finds its subcommands, and turns every error into one sentence and an exit code.
-
-Messages of the library are shown in the words of the command line: ``match='name'`` becomes ``--match name``.
-"""
+"""The ``warpgauge`` command: finds its subcommands, and turns every error into one sentence and an exit code."""
 
 from __future__ import annotations
 
-import ast
 import atexit
+import difflib
 import importlib
 import os
 import signal
@@ -14,10 +11,8 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -25,147 +20,114 @@ import click
 from warpgauge._version import __version__
 from warpgauge.errors import ANY, WarpgaugeError, WarpgaugeWarning, Wording, told
 
-# Arguments of the library, and the options that stand for them in messages, the likelier first.
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "accept_changed": ("--accept-changed",),
-    "components": ("--components",),
-    "convention": ("--convention",),
-    "dimension": ("--dimension",),
-    "direction": ("--direction",),
-    "fixed_grid": ("--fixed-image",),
-    "format": ("--format", "--from"),
-    "frame": ("--frame",),
-    "fresh": ("--fresh",),
-    "grid": ("--reference", "--fixed-image"),
-    "layout": ("--layout",),
-    "lossy": ("--lossy",),
-    "match": ("--match",),
-    "moving": ("--moving-image",),
-    "moving_grid": ("--moving-image",),
-    "reference": ("--reference", "--fixed-image"),
-    "replace": ("--replace",),
-    "scale": ("--scale",),
-    "spacing": ("--spacing",),
-    "units": ("--units",),
+# Groups of the help page, what a newcomer needs first; in each the commands: module of this package, and a summary. The
+# function has the command's name with underscores, and one behind it where Python has that name itself.
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "First steps": {
+        "demo": ("run", "Run a complete example, from images to a ranking."),
+        "new": ("project", "Make a project from two images."),
+        "import": ("data", "Import landmarks into a project."),
+        "add-transform": ("data", "Add registration results to a project."),
+        "evaluate": ("verdict", "Score and rank transforms, with their uncertainty."),
+        "report": ("verdict", "Write an HTML report: verdict, table, maps."),
+    },
+    "Annotate": {
+        "annotate": ("annotate", "Open the annotators' page in the browser."),
+        "suggest": ("answers", "Suggest the next place to annotate."),
+        "undo": ("answers", "Take back an answer, a landmark or an import."),
+        "export": ("data", "Write the landmarks of a project to a file."),
+        "align": ("project", "Propose a rough alignment of the two images."),
+    },
+    "Compare": {
+        "register": ("run", "Run standard registrations to compare with."),
+        "remove-transform": ("data", "Remove a transform from a project."),
+        "tre": ("tre", "Print target registration errors of files."),
+        "map": ("verdict", "Write a map of errors or uncertainty."),
+    },
+    "Prove": {
+        "certify": ("verdict", "Compare transforms by random audit questions."),
+        "unseal": ("answers", "Open the sealed answers for a verdict."),
+        "gate": ("verdict", "Test whether a transform is worse than another."),
+    },
+    "Many pairs": {
+        "new-study": ("studies", "Write a study for the data of a challenge."),
+        "benchmark": ("studies", "Compare methods over the pairs of a study."),
+    },
+    "Look after": {
+        "info": ("project", "Describe a project or a file."),
+        "verify": ("project", "Check that a project is intact, or mend it."),
+        "copy": ("project", "Move the log to PostgreSQL, or back."),
+    },
 }
+COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
+# Arguments of the library, and the options that stand for them in messages where they have another name.
+OPTIONS = {"moving_grid": "moving_image", **dict.fromkeys(("fixed_grid", "grid", "reference"), "fixed_image")}
 
 
 class Options(Wording):
-    """Names arguments as options of the command line.
-
-    Parameters
-    ----------
-    available : collection of str
-        The options of the command at hand; among several that could stand for an argument, the one it has is named.
-    """
-
-    def __init__(self, available: Collection[str] = ()) -> None:
-        self.available = available
+    """Names arguments as options of the command line: ``match='name'`` as ``--match name``."""
 
     def argument(self, name: str, value: Any) -> str:
-        """Return the option that stands for an argument, with its value; other arguments stay as Python has them."""
-        if name not in OPTIONS:
-            return super().argument(name, value)
-        choices = OPTIONS[name]
-        chosen = next((one for one in choices if one in self.available), choices[0])
+        """Return the option that stands for an argument, with its value."""
+        option = f"--{OPTIONS.get(name, name).replace('_', '-')}"
         if value is None or value is True or value == ANY:
-            return chosen
-        return f"{chosen} {value:g}" if isinstance(value, float) else f"{chosen} {value}"
+            return option
+        return f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}"
 
     def relink(self, role: str, accept: bool) -> str:
         """Return the command that links an image of a project again."""
-        return f"warpgauge relink PROJECT --{role.replace('_', '-')} PATH{' --accept-changed' if accept else ''}"
+        return f"warpgauge verify PROJECT --{role.replace('_', '-')} PATH{' --accept-changed' if accept else ''}"
 
 
-# Groups of the help page, and in each the commands: module of this package, and function in it.
-GROUPS: dict[str, dict[str, tuple[str, str]]] = {
-    "Start": {
-        "demo": ("demo", "demo"),
-        "new": ("new", "new"),
-        "align": ("align", "align"),
-        "info": ("info", "info"),
-        "formats": ("formats", "formats"),
-    },
-    "Annotate": {
-        "annotate": ("annotate", "annotate"),
-        "suggest": ("annotation", "suggest"),
-        "undo": ("annotation", "undo"),
-        "import": ("landmarks", "import_"),
-        "export": ("landmarks", "export"),
-    },
-    "Compare": {
-        "register": ("register", "register"),
-        "add-transform": ("transforms", "add_transform"),
-        "remove-transform": ("transforms", "remove_transform"),
-        "unseal": ("unseal", "unseal"),
-        "evaluate": ("evaluate", "evaluate"),
-        "certify": ("certify", "certify"),
-        "gate": ("gate", "gate"),
-        "tre": ("tre", "tre"),
-        "map": ("map_", "map_"),
-        "report": ("report", "report"),
-    },
-    "Many pairs": {
-        "new-study": ("new_study", "new_study"),
-        "check-submission": ("check_submission", "check_submission"),
-        "benchmark": ("benchmark", "benchmark"),
-        "serve": ("serve", "serve"),
-    },
-    "Look after": {
-        "copy": ("maintenance", "copy"),
-        "recover": ("maintenance", "recover"),
-        "verify": ("maintenance", "verify"),
-        "relink": ("maintenance", "relink"),
-    },
-}
-COMMANDS: dict[str, tuple[str, str]] = {name: place for group in GROUPS.values() for name, place in group.items()}
 # What the bare command says.
 BEGIN = """\
-warpgauge demo                                  try it: a made pair, three registrations, annotations, a report
+warpgauge demo                                  try it: a made pair, registrations, annotations, a report
 warpgauge new PROJECT --fixed A --moving B      begin with your own images
 warpgauge --help                                all commands"""
 
 
-class _Lazy(click.Group):
-    """A group that imports a subcommand's module only when that subcommand is asked for."""
+class Commands(click.Group):
+    """A group that imports a subcommand's module only when that subcommand is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        module, name = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(f"warpgauge.cli.{module}"), name)
+        module = importlib.import_module(f"warpgauge.cli.{COMMANDS[cmd_name]}")
+        name = cmd_name.replace("-", "_")
+        command = getattr(module, name if hasattr(module, name) else f"{name}_")
         if not isinstance(command, click.Command):
             raise TypeError(f"{cmd_name} is not a command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            if near:
+                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by group; the summaries fit into 80 columns."""
         width = max(map(len, COMMANDS))
         for title, group in GROUPS.items():
-            limit = formatter.width - 6 - width
-            lines = [(name, click.Command(name, help=_help_text(name)).get_short_help_str(limit)) for name in group]
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), text) for name, text in lines])
-
-
-@cache
-def _docstrings(module: str) -> dict[str, str]:
-    """Docstrings of the functions of a module of this package, read from its source: importing it takes far longer."""
-    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
-    return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
-
-
-def _help_text(command_name: str) -> str:
-    module, function = COMMANDS[command_name]
-    return _docstrings(module).get(function, "")
+                formatter.write_dl([(name.ljust(width), summary) for name, (_, summary) in group.items()])
 
 
 @click.command(
-    cls=_Lazy,
+    cls=Commands,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="warpgauge")
 @click.pass_context
@@ -179,14 +141,10 @@ def app(context: click.Context) -> None:
         click.echo(BEGIN)
 
 
-def _called(arguments: Sequence[str] | None) -> click.Command:
-    """Return the command that the arguments call."""
-    command: click.Command = app
-    for word in sys.argv[1:] if arguments is None else arguments:
-        if not isinstance(command, click.Group):
-            break
-        command = command.get_command(click.Context(command), word) or command
-    return command
+def _called(arguments: Sequence[str] | None) -> click.Command | None:
+    """Return the command that was called."""
+    words = [word for word in (sys.argv[1:] if arguments is None else arguments) if not word.startswith("-")]
+    return app.get_command(click.Context(app), words[0]) if words else None
 
 
 def _show_note(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -206,26 +164,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _failed(failure: BaseException, command: click.Command) -> int:
-    """Say why a command failed, and return the exit code: its ``failure_code``, where it has one for every failure."""
+def _failed(failure: Any, command: click.Command | None) -> int:
+    """Say why a command failed in one sentence, and return the exit code.
+
+    A command of which 1 is an outcome has a ``failure_code`` for every failure, and may have a ``usage_code``.
+    """
     code = 1
+    failure_code: int | None = getattr(command, "failure_code", None)
     if isinstance(failure, click.Abort):
         click.echo("warpgauge: stopped; everything that was already saved is kept.", err=True)
     elif isinstance(failure, click.ClickException):
         failure.show()
-        code = int(failure.exit_code)
+        code = failure.exit_code
     elif isinstance(failure, WarpgaugeError):
-        options = {option for parameter in command.params for option in parameter.opts}
-        click.echo(f"warpgauge: {told(failure, Options(options))}", err=True)
+        click.echo(f"warpgauge: {told(failure, Options())}", err=True)
     elif isinstance(failure, OSError):
         click.echo(f"warpgauge: {failure.filename or 'a file'}: {failure.strerror or failure}.", err=True)
-    elif not hasattr(command, "failure_code"):
+    elif failure_code is None:
         raise failure
     else:
         traceback.print_exception(failure)
-    if isinstance(failure, click.UsageError) and hasattr(command, "usage_code"):
-        return int(command.usage_code)
-    return int(getattr(command, "failure_code", code))
+    if isinstance(failure, click.UsageError):
+        code = failure_code = getattr(command, "usage_code", failure_code or code)
+    return code if failure_code is None else failure_code
 
 
 def main() -> None:

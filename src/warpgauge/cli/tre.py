@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.arguments import EXISTING, FILE, NEW_FILE
-from warpgauge.cli.output import json_option, print_json
-from warpgauge.errors import InvalidInputError, told
+from warpgauge.cli.options import EXISTING, FILE, NEW_FILE, json_option
+from warpgauge.cli.output import print_json, worded
+from warpgauge.errors import InvalidInputError
 from warpgauge.io.transforms import FORMATS
 
 _ARGUMENTS = {"format_": "format", "field_frame": "frame"}  # of read_transform
@@ -78,7 +78,6 @@ def tre(
     displacements, voxels), it is named with the option that takes it; nothing is changed. Exit codes: 0 success, 1 only
     by --fail-above, 2 wrong usage, 3 a failure (one sentence explains why).
     """
-    from warpgauge.cli.app import Options
     from warpgauge.evaluation.tre import has_pairs
     from warpgauge.evaluation.tre import tre as measure
 
@@ -102,7 +101,7 @@ def tre(
         print_json(result.to_dict())
     else:
         for line in result.lines():
-            click.echo(told(line, Options()))
+            click.echo(worded(line))
     summaries = [transform.summary for transform in result.transforms] or [result.before]
     if fail_above is not None and any(one.outside or not one.mean <= fail_above for one in summaries):
         raise click.exceptions.Exit(1)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from warpgauge import maps
-from warpgauge.core.arrays import Floats
 from warpgauge.core.error_scores import displacement_norm
 from warpgauge.demo.image_pairs import DemoPair, make_pair
 from warpgauge.demo.simulated_expert import answer_queries
+from warpgauge.display import text_table
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation import Evaluation, evaluate_project
-from warpgauge.evaluation.columns import PRIMARY
 from warpgauge.io.transforms import Transform
 from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
-from warpgauge.registration import DEMO_SETTINGS, RegistrationResult, SimpleItkSetting, run_registrations
+from warpgauge.registration import NAMES, PREFIX, RegistrationResult, run_standard, write_reduced
 from warpgauge.report import write_report
 from warpgauge.session import Session
 
@@ -31,16 +29,8 @@ from warpgauge.session import Session
 # in 2D, and in 3D, where a pixel is 2 mm, about as many mm as people are when they place points in a brain.
 EXPERTISE = {2: 0.4, 3: 0.1}
 MARK = "made by warpgauge demo; running it again removes this folder\n"
-
-# A volume has fifty times the pixels of the picture: fewer of them are sampled, and the meshes are coarser.
-_SETTINGS_3D: tuple[SimpleItkSetting, ...] = (
-    SimpleItkSetting("affine", "affine", share=0.01),
-    SimpleItkSetting("bspline-mattes-coarse", "bspline", "mattes", mesh=3, iterations=10, share=0.01),
-    SimpleItkSetting("bspline-mattes-fine", "bspline", "mattes", mesh=6, iterations=10, share=0.01),
-    SimpleItkSetting("bspline-correlation-coarse", "bspline", "correlation", mesh=3, iterations=10, share=0.01),
-    SimpleItkSetting("bspline-correlation-fine", "bspline", "correlation", mesh=6, iterations=10, share=0.01),
-    SimpleItkSetting("demons", "demons", iterations=15, share=0.01),
-)
+TIME_LIMIT = 600.0
+PRIMARY = "2"  # the norm whose score is the RMS error
 
 Say = Callable[[str], None]
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
@@ -48,44 +38,78 @@ Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """Results of the demonstration, and the paths of its files.
-
-    Attributes
-    ----------
-    folder : Path
-    pair : DemoPair
-    annotations : int
-    registrations : list of RegistrationResult
-    evaluation : Evaluation
-        From the annotations alone.
-    true_scores : dict
-        True RMS error of each transform over the same targets, by the known deformation.
-    landmark_error, posterior_error : float
-        Mean absolute difference between the true RMS errors and the two estimates of them.
-    trust : str
-        What calibration says.
-    files : dict of str to Path
-        Maps, report and the rest that was written.
-    seconds : dict of str to float
-        Time of each step.
-    """
+    """What the demonstration found, with the true RMS error of each transform, and the paths of its files."""
 
     folder: Path
     pair: DemoPair
-    annotations: int
     registrations: list[RegistrationResult]
     evaluation: Evaluation
     true_scores: dict[str, float]
-    landmark_error: float
-    posterior_error: float
-    trust: str
     files: dict[str, Path]
-    seconds: dict[str, float]
 
     @property
     def true_ranking(self) -> list[str]:
         """Names from best to worst by the known truth."""
         return sorted(self.true_scores, key=lambda name: self.true_scores[name])
+
+    def mean_gap(self, estimates: Mapping[str, float | None]) -> float:
+        """Return the mean distance of some estimates of the RMS errors from the true ones."""
+        gaps = [abs(value - self.true_scores[name]) for name, value in estimates.items() if value is not None]
+        return float(np.mean(gaps))
+
+    @property
+    def landmark_error(self) -> float:
+        """Mean distance of the classical landmark errors from the true RMS errors."""
+        return self.mean_gap({name: one.landmark[PRIMARY] for name, one in self.evaluation.scores.items()})
+
+    @property
+    def posterior_error(self) -> float:
+        """Mean distance of the estimated RMS errors from the true ones."""
+        return self.mean_gap({name: one.score[PRIMARY] for name, one in self.evaluation.scores.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain values."""
+        return {
+            **self.evaluation.to_dict(),
+            "true_rms": self.true_scores,
+            "true_ranking": self.true_ranking,
+            "error_of_landmark_score": self.landmark_error,
+            "error_of_posterior_score": self.posterior_error,
+            "files": {name: str(path) for name, path in self.files.items()},
+        }
+
+    def __str__(self) -> str:
+        """Return the ranking beside the true one, the verdict, and what was written."""
+        seconds = {f"{one.name.removeprefix(PREFIX)}": one.seconds for one in self.registrations}
+        rows = []
+        for rank, name in enumerate(self.evaluation.ranking(), 1):
+            one = self.evaluation.scores[name]
+            low, high = one.interval[PRIMARY]
+            landmark = one.landmark[PRIMARY]
+            rows.append(
+                [
+                    str(rank),
+                    name,
+                    f"{one.score[PRIMARY]:.2f}",
+                    f"{low:.2f} to {high:.2f}",
+                    f"{one.probability_best[PRIMARY]:.2f}",
+                    "-" if landmark is None else f"{landmark:.2f}",
+                    f"{self.true_scores[name]:.2f}",
+                    str(1 + self.true_ranking.index(name)),
+                    f"{seconds[name]:.0f} s" if name in seconds else "-",
+                ]
+            )
+        units = self.pair.grid.units
+        count = self.evaluation.annotations
+        columns = ["", "registration", "error", "90 % interval", "P(best)", "landmarks", "TRUE", "rank", "took"]
+        title = f"5. RMS error in {units}, estimated from {count} annotations, and the true one"
+        gaps = (
+            f"Mean distance from the true RMS error: {self.posterior_error:.2f} {units} for the estimate, "
+            f"{self.landmark_error:.2f} {units} for the classical landmark error."
+        )
+        written = [f"  {path}  ({name})" for name, path in self.files.items()]
+        verdict = str(self.evaluation.verdict)
+        return "\n".join([text_table(columns, rows, title), "", verdict, gaps, "", "Written:", *written])
 
 
 def start_clean(folder: Path) -> None:
@@ -102,27 +126,23 @@ def start_clean(folder: Path) -> None:
 def run_demo(
     d: int, folder: Path, *, queries: int = 40, seed: int = 1, jobs: int | None = None, say: Say, bar: Bar
 ) -> DemoResult:
-    """Run the whole demonstration in a folder, which is cleared first.
+    """Run the whole demonstration, in 2 or 3 dimensions, in a folder, which is cleared first.
 
     Parameters
     ----------
-    d : {2, 3}
-    folder : Path
     queries : int
         Suggestions that the simulated expert answers.
     seed : int
         Of the deformation and of the expert.
     jobs : int, optional
-        Registrations at a time; all cores by default.
+        Registrations at a time; one for each processor by default.
     say, bar : callable
         Told what goes on, a sentence at a time, and how far a step is.
     """
-    clock = _Clock()
     start_clean(folder)
-    with clock.step("making the pair"):
-        pair = make_pair(d, folder / "images", seed)
+    pair = make_pair(d, folder / "images", seed)
     say(f"1. The pair: {pair.about}.")
-    with clock.step("starting the project"), bar("looking for candidates") as show:
+    with bar("looking for candidates") as show:
         project = Project.create(
             folder / "project",
             fixed=pair.fixed,
@@ -130,23 +150,20 @@ def run_demo(
             fixed_mask=pair.mask,
             copy=True,
             progress=show,
-            settings={"seal": False},  # every registration here is made without the annotations: nothing can leak
         )
     say(f"2. A project with {len(project.candidates)} candidate locations and {len(project.targets)} targets.")
     with project:
         session = Session(project, "simulated expert")
-        with clock.step("annotating"), bar("annotating") as show:
-            told = answer_queries(session, pair.truth, queries, "ellipses", EXPERTISE[d], seed, show)
+        with bar("annotating") as show:
+            answers = answer_queries(session, pair.truth, queries, "ellipses", EXPERTISE[d], seed, show)
         say(
-            f"3. A simulated expert answered {told['placed']} suggestions with uncertain ellipses, on average "
-            f"{told['mean distance from the truth']:.2f} {project.units} off; the model's standard deviation is now "
+            f"3. A simulated expert answered {answers['placed']} suggestions with uncertain ellipses, on average "
+            f"{answers['mean distance from the truth']:.2f} {project.units} off; the model's standard deviation is now "
             f"{session.progress().mean_sd:.2f} {project.units} on average over the targets."
         )
-        with clock.step("registering"):
-            results, transforms = _register(pair, project, folder / "registration", jobs, say, bar)
-        with clock.step("scoring"):
-            found = evaluate_project(project, transforms)
-        with clock.step("maps and report"), bar("maps and report") as show:
+        results, transforms = _register(project, folder / "registration", jobs, say, bar)
+        found = evaluate_project(project, transforms)
+        with bar("maps and report") as show:
             files = _write_maps(folder, project, found)
             show(1, 2)
             files["report"] = write_report(
@@ -158,74 +175,44 @@ def run_demo(
                 settings=project.settings.to_dict(),
             )
             show(2, 2)
-        evaluation, believed = found, found.trust
-        true_scores = _true_scores(pair, found.transforms, project.targets)
-    scores = evaluation.scores
-    return DemoResult(
-        folder=folder,
-        pair=pair,
-        annotations=int(told["placed"]),
-        registrations=results,
-        evaluation=evaluation,
-        true_scores=true_scores,
-        landmark_error=_mean_gap({name: one.landmark[PRIMARY] for name, one in scores.items()}, true_scores),
-        posterior_error=_mean_gap({name: one.score[PRIMARY] for name, one in scores.items()}, true_scores),
-        trust="" if believed is None else believed.sentence,
-        files=files,
-        seconds=clock.seconds,
-    )
-
-
-class _Clock:
-    """Seconds of each step."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self.seconds[name] = time.monotonic() - started
-
-
-def _mean_gap(estimates: Mapping[str, float | None], truth: dict[str, float]) -> float:
-    """Mean distance of the estimates from the truth."""
-    return float(np.mean([abs(value - truth[name]) for name, value in estimates.items() if value is not None]))
+        true_scores = _true_scores(pair, found.transforms, project)
+    return DemoResult(folder, pair, results, found, true_scores, files)
 
 
 def _register(
-    pair: DemoPair, project: Project, folder: Path, jobs: int | None, say: Say, bar: Bar
+    project: Project, folder: Path, jobs: int | None, say: Say, bar: Bar
 ) -> tuple[list[RegistrationResult], dict[str, Transform]]:
-    """Register with every setting, and add the finished results to the project."""
-    settings = DEMO_SETTINGS if project.d == 2 else _SETTINGS_3D
-    say(f"4. Registering with {len(settings)} settings of SimpleITK ...")
+    """Run the standard registrations, the fine B-splines in 2D alone, and add the finished results to the project."""
+    names = [name for name in NAMES if project.d == 2 or name not in (f"{PREFIX}bspline", f"{PREFIX}bspline-fine")]
+    say(f"4. Registering in {len(names)} ways with SimpleITK ...")
+    folder.mkdir(parents=True)
+    fixed = write_reduced(project.image("fixed"), folder / "fixed.nrrd")
+    moving = write_reduced(project.image("moving"), folder / "moving.nrrd")
+    finished: list[RegistrationResult] = []
     with bar("registering") as show:
-        results = run_registrations(
-            pair.fixed,
-            pair.moving,
-            settings,
-            folder,
-            jobs=jobs or os.cpu_count() or 1,
-            time_limit=600,
-            progress=show,
-        )
+
+        def count(result: RegistrationResult) -> None:
+            finished.append(result)
+            show(len(finished), len(names))
+
+        results = run_standard(fixed, moving, folder, names=names, jobs=jobs, time_limit=TIME_LIMIT, finished=count)
     transforms: dict[str, Transform] = {}
-    for one in results:
-        if one.path is None:
-            say(f"   {one.name} failed: {one.problem}")
+    for result in results:
+        name = result.name.removeprefix(PREFIX)
+        if result.path is None:
+            say(f"   {name} failed: {result.problem}")
             continue
-        project.add_transform(one.name, one.path)
-        transforms[one.name] = project.transform(one.name)
+        project.add_transform(name, result.path)
+        transforms[name] = project.transform(name)
     if not transforms:
-        raise WarpgaugeError("No registration finished; see the error.log files in the registration folder.")
+        raise WarpgaugeError(f"No registration finished: {results[0].problem}.")
     return results, transforms
 
 
-def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floats) -> dict[str, float]:
+def _true_scores(pair: DemoPair, transforms: Mapping[str, Transform], project: Project) -> dict[str, float]:
     """RMS errors against the known deformation, over the targets where everything is defined."""
-    truth = pair.truth.map(targets)
-    mapped = {name: one.map(targets) for name, one in transforms.items()}
+    truth = pair.truth.map(project.targets)
+    mapped = {name: one.map(project.targets) for name, one in transforms.items()}
     defined = np.isfinite(truth).all(axis=1)
     for values in mapped.values():
         defined &= np.isfinite(values).all(axis=1)
@@ -234,26 +221,26 @@ def _true_scores(pair: DemoPair, transforms: dict[str, Transform], targets: Floa
 
 def _write_maps(folder: Path, project: Project, found: Evaluation) -> dict[str, Path]:
     """Write maps of the uncertainty, and of the errors of the best and the worst registration."""
-    posterior, transforms, evaluation = found.posterior, found.transforms, found
+    posterior = found.posterior
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
-    ranking = [name for name in evaluation.ranking() if name != evaluation.baseline]
-    chosen = [ranking[0], ranking[-1]] if len(ranking) > 1 else ranking
-    entropy = maps.entropy_map(posterior, grid)
-    below = displayable(maps.warped_image(project.image("fixed"), lambda points: points, grid))
-    errors = {name: maps.error_map(posterior, transforms[name], grid) for name in chosen}
+    ranking = [name for name in found.ranking() if name != found.baseline]
     out = folder / "maps"
     out.mkdir()
+    below = displayable(maps.warped_image(project.image("fixed"), lambda points: points, grid))
     points = posterior.annotations.fixed_points
-    limits = maps.entropy_limits(posterior, pixel=project.fixed_grid.pixel)
-    blended = Picture(errors, grid, "error", image=below, entropy=entropy, limits=limits, points=points)
-    title = "Where the best and the worst registration contradict the annotations"
-    files = {"blended map": save_picture(map_picture(blended, title=title), out / "blended.png")}
-    deviation = Picture(
-        {"posterior": maps.standard_deviation_map(posterior, grid)},
+    blended = Picture(
+        {name: maps.error_map(posterior, found.transforms[name], grid) for name in {ranking[0]: 0, ranking[-1]: 0}},
         grid,
-        "standard deviation",
+        "error",
         image=below,
+        entropy=maps.entropy_map(posterior, grid),
+        limits=maps.entropy_limits(posterior, pixel=project.fixed_grid.pixel),
         points=points,
     )
-    files["uncertainty map"] = save_picture(map_picture(deviation, width=6.0), out / "uncertainty.png")
-    return files
+    title = "Where the best and the worst registration contradict the annotations"
+    deviations = {"posterior": maps.standard_deviation_map(posterior, grid)}
+    deviation = Picture(deviations, grid, "standard deviation", image=below, points=points)
+    return {
+        "blended map": save_picture(map_picture(blended, title=title), out / "blended.png"),
+        "uncertainty map": save_picture(map_picture(deviation, width=6.0), out / "uncertainty.png"),
+    }

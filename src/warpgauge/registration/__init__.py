@@ -1,27 +1,13 @@
-"""Running real registrations whose results can be evaluated, each in a separate process."""
+"""Rough alignment, and standard registrations to compare others with, each in a separate process."""
 
-from warpgauge.registration.elastix import ElastixSetting, paper_grid
-from warpgauge.registration.patch_match import PatchMatch, gray_sampler, local_map, match_patch
-from warpgauge.registration.pipeline import DEFAULT_SETTINGS, PipelineSetting, reduced_gray, write_input
-from warpgauge.registration.programs import RegistrationResult, RegistrationSetting, run_registrations
 from warpgauge.registration.rough_alignment import Likeness
-from warpgauge.registration.simpleitk import DEMO_SETTINGS, SimpleItkSetting
+from warpgauge.registration.standard import (
+    NAMES,
+    PREFIX,
+    RegistrationResult,
+    reduced_gray,
+    run_standard,
+    write_reduced,
+)
 
-__all__ = [
-    "DEFAULT_SETTINGS",
-    "DEMO_SETTINGS",
-    "ElastixSetting",
-    "Likeness",
-    "PatchMatch",
-    "PipelineSetting",
-    "RegistrationResult",
-    "RegistrationSetting",
-    "SimpleItkSetting",
-    "gray_sampler",
-    "local_map",
-    "match_patch",
-    "paper_grid",
-    "reduced_gray",
-    "run_registrations",
-    "write_input",
-]
+__all__ = ["NAMES", "PREFIX", "Likeness", "RegistrationResult", "reduced_gray", "run_standard", "write_reduced"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from warpgauge.display import shown_units
-from warpgauge.evaluation import norm_name
 from warpgauge.evaluation.columns import REPORT, score_head
 from warpgauge.io.files import plain, replace_text
 from warpgauge.report import charts
@@ -109,7 +107,7 @@ def write_study_report(
 
 def method_table(result: StudyResult, place: str, units: str, caption: str, name: str) -> Table:
     """Return the columns that a page shows of each method, best first, and of the identity."""
-    score = score_head(norm_name(result.study.settings.p), units)
+    score = score_head("2", units)
     kinds = [one.unit for one in columns.shown(result, place)][1:]
     rounds = result.study.settings.bootstrap
     rows = [
@@ -154,12 +152,11 @@ def _tests(result: StudyResult, units: str) -> Table:
 def _pairs(result: StudyResult) -> Table:
     rows = []
     for one in result.outcomes:
-        left_out = "left out" if one.name in result.excluded else ""
         missing = "; ".join(f"{method}: {why}" for method, why in one.missing.items())
-        rows.append((one.name, [text_cell(text) for text in (one.verdict, one.sentence, missing, left_out)]))
+        rows.append((one.name, [text_cell(text) for text in (one.verdict, one.sentence, missing)]))
     return Table(
         "Calibration of the model on each pair (leave-one-out), and missing methods.",
-        ("pair", "calibration", "what was found", "missing methods and why", "remark"),
+        ("pair", "calibration", "what was found", "missing methods and why"),
         rows,
         flagged=result.untrusted,
         name="pairs-table",
@@ -170,7 +167,7 @@ def _cases(result: StudyResult, units: str) -> Table:
     rows = []
     score = f"score ({units})"
     for row in result.case_rows():
-        remark = row["missing"] or ("left out" if row["excluded"] else "")
+        remark = row["missing"] or ""
         cells = [figure_cell(row[key]) for key in ("score", "low", "high", "rank", "landmark_mean")]
         rows.append((f"{row['pair']} · {row['method']}", [*cells, text_cell(remark)]))
     return Table(
@@ -189,8 +186,7 @@ def _provenance(result: StudyResult, hashes: Mapping[str, str]) -> list[Table]:
         for one, share in zip(result.methods, shares, strict=True)
     ]
     return [
-        facts("Settings of the comparison", asdict(result.study.settings)),
-        facts("Model of pairs that are not projects", asdict(result.study.model)),
+        facts("Settings of the comparison", result.study.settings.model_dump()),
         Table("Missing cases by method.", ("method", "missing", "share"), missing),
         *([facts("SHA-256 of the input files", hashes)] if hashes else []),
         facts("Programs and libraries", versions()),

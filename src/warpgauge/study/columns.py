@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warpgauge.evaluation.columns import CSV, REPORT, TERMINAL
-from warpgauge.study.challenge_figures import MAIN
+from warpgauge.study.challenges import CHALLENGES
 
 if TYPE_CHECKING:
     from warpgauge.study.result import MethodResult, StudyResult
 
-LEADERBOARD = "leaderboard"
+TERMINAL, REPORT, LEADERBOARD, CSV = "terminal", "report", "leaderboard", "csv"
 _PAGES = (REPORT, LEADERBOARD)
 
 
@@ -32,7 +31,7 @@ class StudyColumn:
     ----------
     key : str
         Name in the CSV.
-    unit : {"text", "count", "length", "figure", "probability", "range"}
+    unit : {"text", "count", "number", "length", "figure", "probability", "range"}
         What a value is, which says how it is written. A range is the two ends of an interval as a tuple, a figure is
         one that a challenge publishes.
     value : callable
@@ -70,18 +69,19 @@ def headings(result: StudyResult, place: str, score: str) -> list[str]:
 
 def _figures(result: StudyResult) -> list[StudyColumn]:
     """Return the columns of the official figures of the challenge that the study names; they do not rank."""
+    challenge = result.study.settings.challenge
+    main = () if challenge is None else CHALLENGES[challenge].main
     found = []
-    anhir = dict.fromkeys(name for one in result.methods for name in one.anhir or {})
-    found += [StudyColumn(name, "figure", _entry("anhir", name), {CSV: ""}) for name in anhir]
-    ranks = MAIN.get(result.study.settings.challenge or "", ())
     for name in dict.fromkeys(name for one in result.methods for name in one.official):
-        places = {LEADERBOARD: name, CSV: "", **({TERMINAL: name} if name in ranks else {})}
-        found.append(StudyColumn(name, "figure", _entry("official", name), places))
+        places = {LEADERBOARD: name, CSV: ""}
+        if name in main:
+            places[TERMINAL] = name
+        found.append(StudyColumn(name, "figure", _entry(name), places))
     return found
 
 
-def _entry(figures: str, name: str) -> Callable[[MethodResult], Any]:
-    return lambda one: (getattr(one, figures) or {}).get(name)
+def _entry(name: str) -> Callable[[MethodResult], Any]:
+    return lambda one: one.official.get(name)
 
 
 def _everywhere(head: str) -> dict[str, str]:
@@ -90,12 +90,12 @@ def _everywhere(head: str) -> dict[str, str]:
 
 COLUMNS: tuple[StudyColumn, ...] = (
     StudyColumn("method", "text", lambda one: one.name, _everywhere("method"), lambda before: before["method"]),
-    StudyColumn("rank", "length", lambda one: one.rank, _everywhere("rank"), lambda _: "baseline"),
+    StudyColumn("rank", "number", lambda one: one.rank, _everywhere("rank"), lambda _: "baseline"),
     StudyColumn("rank_low", "count", lambda one: one.rank_range[0], {LEADERBOARD: "rank from"}),
     StudyColumn("rank_high", "count", lambda one: one.rank_range[1], {LEADERBOARD: "rank to"}),
-    StudyColumn("mean_rank", "length", lambda one: one.mean_rank, _everywhere("mean rank")),
-    StudyColumn("mean_rank_low", "length", lambda one: one.rank_interval.low, {REPORT: "from", CSV: ""}),
-    StudyColumn("mean_rank_high", "length", lambda one: one.rank_interval.high, {REPORT: "to", CSV: ""}),
+    StudyColumn("mean_rank", "number", lambda one: one.mean_rank, _everywhere("mean rank")),
+    StudyColumn("mean_rank_low", "number", lambda one: one.rank_interval.low, {REPORT: "from", CSV: ""}),
+    StudyColumn("mean_rank_high", "number", lambda one: one.rank_interval.high, {REPORT: "to", CSV: ""}),
     StudyColumn("mean_rank_interval", "range", lambda one: (one.rank_interval.low, one.rank_interval.high),
                 {TERMINAL: "90 % interval"}),
     StudyColumn("probability_first", "probability", lambda one: one.probability_first,
@@ -109,7 +109,4 @@ COLUMNS: tuple[StudyColumn, ...] = (
                 {CSV: "", **dict.fromkeys(_PAGES, "to")}),
     StudyColumn("cases", "count", lambda one: one.cases, _everywhere("cases"), lambda before: before["cases"]),
     StudyColumn("missing", "count", lambda one: one.missing, _everywhere("missing"), lambda _: 0),
-    StudyColumn("ACROBAT", "length", lambda one: one.acrobat, {REPORT: "ACROBAT", CSV: ""}),
-    StudyColumn("TRE30", "length", lambda one: one.learn2reg_tre30, {REPORT: "TRE30", CSV: ""}),
-    StudyColumn("TRE70", "length", lambda one: one.learn2reg_tre70, {REPORT: "TRE70", CSV: ""}),
 )  # fmt: skip

@@ -11,24 +11,16 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
-from warpgauge.display import Tabular, counted
-from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Interval, challenge_metrics, norm_name, sentences
-from warpgauge.evaluation.columns import CSV, TERMINAL, written
+from warpgauge.display import Tabular, counted, number
+from warpgauge.evaluation import Interval
 from warpgauge.evaluation.project_evaluation import BASELINE
 from warpgauge.evaluation.verdict import DECISIVE
 from warpgauge.study import columns
-from warpgauge.study.challenge_figures import official_figures, ranked_figures
+from warpgauge.study.challenges import official_figures
+from warpgauge.study.columns import CSV, TERMINAL
 from warpgauge.study.description import Study
-from warpgauge.study.outcome import PairOutcome
-from warpgauge.study.statistics import (
-    Bootstrap,
-    PairedTest,
-    hierarchical_bootstrap,
-    paired_tests,
-    ranks,
-    stability_of,
-)
+from warpgauge.study.pairs import NORM, PairOutcome
+from warpgauge.study.statistics import PairedTest, hierarchical_bootstrap, paired_tests, ranks
 
 # Share of the bootstrap rounds within an interval.
 INTERVAL = 0.9
@@ -54,8 +46,6 @@ class MethodResult:
         Share of the rounds with each final rank, best first.
     cases, missing : int
         Pairs in the comparison with and without a transform.
-    anhir, acrobat, learn2reg_tre30, learn2reg_tre70
-        Classical metrics over the pairs; a missing case costs by the study's rule. None where they cannot be computed.
     official : dict
         Figures of the challenge that the study names, under that challenge's own names.
     """
@@ -70,10 +60,6 @@ class MethodResult:
     rank_probabilities: list[float]
     cases: int
     missing: int
-    anhir: dict[str, Any] | None
-    acrobat: float | None
-    learn2reg_tre30: float | None
-    learn2reg_tre70: float | None
     official: dict[str, float]
 
     @property
@@ -97,11 +83,7 @@ class StudyResult(Tabular):
     methods : tuple of MethodResult
         Best first.
     outcomes : tuple of PairOutcome
-        All pairs, those left out included.
-    excluded : tuple of str
-        Pairs left out for all methods by the rule ``"exclude"``.
-    stability : float
-        Mean Kendall rank correlation of the bootstrap rounds' rankings with the final one.
+        All pairs that were computed.
     computed, cached : tuple of str
         Pairs computed in this run, and taken from the output folder.
     failed : dict
@@ -111,21 +93,14 @@ class StudyResult(Tabular):
     study: Study
     methods: tuple[MethodResult, ...]
     outcomes: tuple[PairOutcome, ...]
-    excluded: tuple[str, ...]
-    stability: float
     computed: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def kept(self) -> list[PairOutcome]:
-        """The pairs that are not left out."""
-        return [one for one in self.outcomes if one.name not in self.excluded]
-
     @cached_property
     def tests(self) -> list[PairedTest]:
         """Tests of every two methods over the pairs."""
-        return paired_tests([one.name for one in self.study.methods], np.stack([one.scores for one in self.kept]))
+        return paired_tests([one.name for one in self.study.methods], np.stack([one.scores for one in self.outcomes]))
 
     @property
     def untrusted(self) -> tuple[str, ...]:
@@ -134,12 +109,11 @@ class StudyResult(Tabular):
 
     @cached_property
     def groups(self) -> dict[str, StudyResult]:
-        """The same over the pairs of each group, where there are several; without those that the rules leave empty."""
+        """The same over the pairs of each group, where there are several."""
         of_pair = {pair.name: pair.group for pair in self.study.pairs}
         names = sorted({name for one in self.outcomes if (name := of_pair[one.name]) is not None})
         parts = {name: [one for one in self.outcomes if of_pair[one.name] == name] for name in names}
-        kept = {name: part for name, part in parts.items() if any(one.name not in self.excluded for one in part)}
-        return {name: summarise(self.study, part) for name, part in kept.items()} if len(names) > 1 else {}
+        return {name: summarise(self.study, part) for name, part in parts.items()} if len(names) > 1 else {}
 
     @property
     def has_panel(self) -> bool:
@@ -166,7 +140,41 @@ class StudyResult(Tabular):
     @property
     def verdict(self) -> str:
         """Pairs with an overconfident model, the first method and its probability, missing cases, conservative ones."""
-        return " ".join([sentences.study(self), *self._beside_references()])
+        return " ".join([*self._sentences(), *self._beside_references()])
+
+    def _sentences(self) -> Iterator[str]:
+        """Yield overconfident pairs, pairs that failed, the first method and its probability, and missing cases."""
+        if self.untrusted:
+            yield (
+                f"In {len(self.untrusted)} of {len(self.outcomes)} pairs the model is overconfident "
+                f"({_some(self.untrusted)}), so be careful."
+            )
+        if self.failed:
+            name, reason = next(iter(self.failed.items()))
+            more = "; ..." if len(self.failed) > 1 else ""
+            lost = f"{counted(len(self.failed), 'pair')} could not be computed and {_are(len(self.failed))} left out"
+            yield f"{lost} ({name}: {reason.rstrip('.')}{more})."
+        best = self.methods[0]
+        pairs = counted(len(self.outcomes), "pair")
+        but = "" if self.decided else ", but only"
+        chance = "over 0.99" if best.probability_first > 0.99 else f"{best.probability_first:.2f}"
+        rank = f"mean rank {best.mean_rank:.2f} of {len(self.methods)}"
+        yield f"{best.name} is first over {pairs}{but} with probability {chance} ({rank})."
+        if best.missing:
+            yield f"{best.name} is incomplete: it has {best.cases} of {pairs}."
+        for code, words in _DOUBTS.items():
+            where = self.flagged(best.name, code)
+            if where:
+                yield f"{best.name} is flagged in {counted(len(where), 'pair')} ({_some(where)}): {words}."
+        missing = sum(len(one.missing) for one in self.outcomes)
+        if missing:
+            whose = _some(sorted({name for one in self.outcomes for name in one.missing}))
+            yield (
+                f"{counted(missing, 'case')} of {whose} {_are(missing)} missing (a missing case has the last rank of "
+                f"its pair and the score of {_MISSING_AS[self.has_panel]})."
+            )
+        if not self.has_panel:
+            yield "Without references (reference = true), sizes depend on which methods are compared."
 
     def _beside_references(self) -> Iterator[str]:
         """Yield what to keep in mind where references stand beside methods whose scores are conservative."""
@@ -193,7 +201,7 @@ class StudyResult(Tabular):
     @property
     def extent(self) -> str:
         """How many methods over how many pairs."""
-        pairs = counted(len(self.kept), "pair")
+        pairs = counted(len(self.outcomes), "pair")
         return f"{counted(len(self.methods), 'method')} over {pairs}"
 
     @property
@@ -216,10 +224,10 @@ class StudyResult(Tabular):
         """Return the columns and rows of the table that `print` and ``warpgauge benchmark`` show."""
         units = [one.unit for one in columns.shown(self, TERMINAL)]
         rows = [
-            [written(unit, value) for unit, value in zip(units, row, strict=True)]
+            [_written(unit, value) for unit, value in zip(units, row, strict=True)]
             for row in columns.cells(self, TERMINAL)
         ]
-        return columns.headings(self, TERMINAL, "score"), rows
+        return columns.headings(self, TERMINAL, "RMS error"), rows
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row per method, best first."""
@@ -232,9 +240,10 @@ class StudyResult(Tabular):
 
         It has no rank. Where a method of the study is called ``identity``, that one is the baseline.
         """
-        rows = [row for one in self.outcomes for row in self._baseline_row(one)]
-        kept = [row["score"] for row in rows if not row["excluded"]]
-        return {"method": BASELINE, "mean_score": float(np.mean(kept)), "cases": len(kept)} if kept else None
+        scores = [row["score"] for one in self.outcomes for row in self._baseline_row(one)]
+        if not scores:
+            return None
+        return {"method": BASELINE, "mean_score": float(np.mean(scores)), "cases": len(scores)}
 
     def case_rows(self) -> list[dict[str, Any]]:
         """One flat row per pair and method, and one for the identity, which has no rank."""
@@ -245,7 +254,7 @@ class StudyResult(Tabular):
             ends = np.quantile(outcome.draws, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0).T.tolist()
             for k, method in enumerate(outcome.methods):
                 scored = (float(outcome.scores[k]), *ends[k])
-                rows.append(self._case(outcome, method, scored, in_case[k], outcome.landmark_errors.get(method)))
+                rows.append(self._case(outcome, method, scored, in_case[k], outcome.landmark_errors[method]))
             rows += self._baseline_row(outcome)
         return rows
 
@@ -254,47 +263,40 @@ class StudyResult(Tabular):
         found = outcome.evaluation.get("transforms", {}).get(BASELINE)
         if BASELINE in outcome.methods or found is None:
             return []
-        norm = norm_name(self.study.settings.p)
-        scored = (found["score"][norm], *found["interval"][norm])
-        return [self._case(outcome, BASELINE, scored, None, outcome.initial_errors)]
+        scored = (found["score"][NORM], *found["interval"][NORM])
+        return [self._case(outcome, BASELINE, scored, None, outcome.initial_error)]
 
     def _case(
-        self, outcome: PairOutcome, method: str, scored: tuple[Any, ...], rank: float | None, errors: Any
+        self, outcome: PairOutcome, method: str, scored: tuple[Any, ...], rank: float | None, error: float
     ) -> dict[str, Any]:
-        """Return the row of a method on a pair, from its score with its interval, and its errors at the landmarks."""
+        """Return the row of a method on a pair, from its score with its interval, and its error at the landmarks."""
         score, low, high = scored
         return {
             "pair": outcome.name,
             "method": method,
             "missing": outcome.missing.get(method),
-            "excluded": outcome.name in self.excluded,
             "score": score,
             "low": low,
             "high": high,
             "rank": rank,
-            "landmark_mean": float(np.mean(errors)) if errors else None,
+            "landmark_mean": error,
             "calibration": outcome.verdict,
             "official": outcome.official.get(method, {}),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
-        settings = asdict(self.study.settings)
-        settings["norm"] = norm_name(self.study.settings.p)
         return {
             "study": self.study.name,
             "program": __version__,
             "verdict": self.verdict,
-            "settings": settings,
-            "model": asdict(self.study.model),
+            "settings": self.study.settings.model_dump(),
             "methods": [asdict(one) for one in self.methods],
             "baseline": self.baseline,
             "cases": self.case_rows(),
-            "excluded": list(self.excluded),
             "failed": self.failed,
             "groups": {name: [asdict(one) for one in part.methods] for name, part in self.groups.items()},
             "tests": [asdict(one) for one in self.tests],
-            "stability": self.stability,
             "pairs": [
                 {"name": one.name, "calibration": one.verdict, "sentence": one.sentence, "evaluation": one.evaluation}
                 for one in self.outcomes
@@ -306,6 +308,41 @@ class StudyResult(Tabular):
         return json.dumps(self.to_dict(), allow_nan=False)
 
 
+def _written(unit: str, value: Any) -> str:
+    """Return a cell of the terminal's table."""
+    if value is None or isinstance(value, str):
+        return value or "-"
+    if unit == "range":
+        return f"{number(value[0])} to {number(value[1])}"
+    if unit == "probability":
+        return f"{value:.3f}"
+    return number(value)
+
+
+# What an absent case costs, by whether the study has a panel.
+_MISSING_AS = {
+    True: "no registration or of the worst reference, whichever is worse",
+    False: "no registration or of the worst method there, whichever is worse",
+}
+# Flags with which no method is first without a word.
+_DOUBTS = {
+    "leak": "it has seen annotations; do not rely on its rank",
+    "too_good": "it fits the annotations better than their own uncertainty allows; do not rely on its rank",
+    "undefined": "it is not defined at some of the targets, which count against it",
+    "untested": "it is not defined where annotations would test it; do not rely on its rank",
+    "late": "it was added after sealed answers were opened, or changed, so that nobody knows what it has seen",
+    **dict.fromkeys(("misread", "worse", "outside", "normalised", "still"), "it may be misread; see the notices"),
+}
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
+
+
 def summarise(
     study: Study,
     outcomes: Sequence[PairOutcome],
@@ -313,77 +350,37 @@ def summarise(
     cached: Sequence[str] = (),
     failed: Mapping[str, str] | None = None,
 ) -> StudyResult:
-    """Bring the pairs together: bootstrap, ranks, tests and classical metrics."""
-    excluded = tuple(one.name for one in outcomes if one.missing) if study.settings.missing == "exclude" else ()
-    kept = [one for one in outcomes if one.name not in excluded]
-    if not kept:
-        raise InvalidInputError(
-            "Every pair has a missing case, so the rule 'exclude' leaves none; use missing = 'worst'."
-        )
+    """Bring the pairs together: bootstrap, ranks and official figures."""
     names = [method.name for method in study.methods]
-    scores = np.stack([one.scores for one in kept])
-    missing = np.array([[name in one.missing for name in names] for one in kept])
-    boot = hierarchical_bootstrap([one.draws for one in kept], study.settings.bootstrap, study.settings.seed, missing)
+    scores = np.stack([one.scores for one in outcomes])
+    missing = np.array([[name in one.missing for name in names] for one in outcomes])
+    settings = study.settings
+    boot = hierarchical_bootstrap([one.draws for one in outcomes], settings.bootstrap, settings.seed, missing)
     mean_ranks = ranks(np.where(missing, np.nan, scores)).mean(axis=0)
-    mean_scores, final = scores.mean(axis=0), ranks(mean_ranks)
-    beside = ranked_figures(
-        study.settings.challenge, {name: [one.official.get(name, {}) for one in kept] for name in names}
-    )
-    methods = [
-        _method(k, name, study, kept, boot, float(mean_ranks[k]), float(mean_scores[k]), float(final[k]), beside[name])
-        for k, name in enumerate(names)
-    ]
+    final = ranks(mean_ranks)
+    methods = []
+    for k, name in enumerate(names):
+        absent = int(missing[:, k].sum())
+        methods.append(
+            MethodResult(
+                name=name,
+                rank=float(final[k]),
+                mean_rank=float(mean_ranks[k]),
+                mean_score=float(scores[:, k].mean()),
+                rank_interval=Interval.of(boot.mean_ranks[:, k]),
+                score_interval=Interval.of(boot.scores[:, k]),
+                probability_first=float(boot.first[k]),
+                rank_probabilities=boot.rank_probabilities[k].tolist(),
+                cases=len(outcomes) - absent,
+                missing=absent,
+                official=official_figures(settings.challenge, [one.official.get(name, {}) for one in outcomes]),
+            )
+        )
     return StudyResult(
         study=study,
         methods=tuple(sorted(methods, key=lambda one: one.mean_rank)),
         outcomes=tuple(outcomes),
-        excluded=excluded,
-        stability=stability_of(mean_ranks, boot.mean_ranks),
         computed=tuple(computed),
         cached=tuple(cached),
         failed=dict(failed or {}),
     )
-
-
-def _method(
-    k: int,
-    name: str,
-    study: Study,
-    kept: Sequence[PairOutcome],
-    boot: Bootstrap,
-    mean_rank: float,
-    mean_score: float,
-    rank: float,
-    ranked: dict[str, float],
-) -> MethodResult:
-    present = [one for one in kept if name not in one.missing]
-    at_landmarks = [one.landmark_figures[name] for one in kept if one.landmark_figures]
-    means = [mean for mean, _ in at_landmarks]
-    return MethodResult(
-        name=name,
-        rank=rank,
-        mean_rank=mean_rank,
-        mean_score=mean_score,
-        rank_interval=Interval.of(boot.mean_ranks[:, k]),
-        score_interval=Interval.of(boot.scores[:, k]),
-        probability_first=float(boot.first[k]),
-        rank_probabilities=boot.rank_probabilities[k].tolist(),
-        cases=len(present),
-        missing=len(kept) - len(present),
-        anhir=_anhir(name, kept),
-        acrobat=challenge_metrics.acrobat([high for _, high in at_landmarks]) if at_landmarks else None,
-        learn2reg_tre30=challenge_metrics.learn2reg_tre(means, 2023) if means else None,
-        learn2reg_tre70=challenge_metrics.learn2reg_tre(means, 2025) if means else None,
-        official=official_figures(study.settings.challenge, [one.official.get(name, {}) for one in kept]) | ranked,
-    )
-
-
-def _anhir(name: str, kept: Sequence[PairOutcome]) -> dict[str, Any] | None:
-    """ANHIR's aggregates; they need a diagonal of every pair."""
-    cases = []
-    for one in kept:
-        errors = one.landmark_errors[name]
-        if one.diagonal is None or not errors:
-            return None
-        cases.append(challenge_metrics.anhir_case(errors, one.diagonal, one.initial_errors))
-    return challenge_metrics.anhir(cases).to_dict() if cases else None

@@ -141,13 +141,3 @@ def _wilcoxon(differences: Floats) -> float | None:
         # With ties or few pairs scipy says that its p-value is approximate; the number of pairs is reported.
         warnings.simplefilter("ignore")
         return float(stats.wilcoxon(differences).pvalue)
-
-
-def stability_of(final: Floats, rounds: Floats) -> float:
-    """Return the mean over the rounds of Kendall's correlation (concordant less discordant pairs, over all pairs)."""
-    K = len(final)
-    if K < 2:
-        return 1.0
-    first, second = np.triu_indices(K, 1)
-    signs = np.sign(final[first] - final[second])
-    return float(np.mean(np.sign(rounds[:, first] - rounds[:, second]) * signs))

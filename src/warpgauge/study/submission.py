@@ -1,113 +1,84 @@
-"""Evaluation of one submission by a study: what an evaluation container runs.
+"""One submission: what is wrong with its files before anything is scored, and its metrics for a challenge site.
 
-The input folder holds either what a participant uploaded, or the results of an algorithm with ``predictions.json``, as
-grand-challenge.org hands them over. Without a network, and with nothing written but ``metrics.json``.
+`check_submission` needs the study's description, and of each pair the targets or the grid of the fixed image: landmarks
+may be absent, so that a participant can run it without the truth. Whatever arrives, the answer is a list of problems.
+``python -m warpgauge.study.submission STUDY FOLDER OUT`` writes ``OUT/metrics.json``.
 """
 
 from __future__ import annotations
 
-import glob
 import json
-import os
-import re
-import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from warpgauge._version import __version__
+from warpgauge.core.arrays import Floats
 from warpgauge.display import counted
-from warpgauge.errors import FileFormatError, InvalidInputError, WarpgaugeError
-from warpgauge.io.files import confined, one_line, plain, read_text, replace_file
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.evaluation.regularity import default_step, jacobian_determinants
+from warpgauge.geometry import Grid
+from warpgauge.io.files import PathLike, confined, one_line, plain, replace_file
 from warpgauge.io.inside import Inside
-from warpgauge.study.description import METHOD, STUDY, MethodSpec, Study, fill, read_study
-from warpgauge.study.result import StudyResult
+from warpgauge.io.transforms import Transform
+from warpgauge.project import Project
+from warpgauge.study.description import Layout, Method, Pair, Study, below, read_study
+from warpgauge.study.pairs import MOST_OUTSIDE, method_files, pair_grids, pair_targets, read_method
 from warpgauge.study.runner import run_study
 
-PREDICTIONS = "predictions.json"
-# Where the container finds its ground truth: uploaded beside the container, or inside it.
-GROUND_TRUTH = (Path("/opt/ml/input/data/ground_truth"), Path("/opt/app/ground-truth"))
+NAME = "submission"
+# A registration that moves a typical target by more than this share of the image has another unit or frame.
+FAR = 0.5
+# One that moves none by more than this share of a pixel does nothing.
+STILL = 1e-3
+# Share of the targets that may land outside the moving image before that is worth a word.
+OUTSIDE = 0.1
+SERIOUS = ("missing", "unreadable", "undefined", "far", "extra")
 
 
-def evaluate_submission(input_folder: Path, ground_truth: Path, output_folder: Path) -> dict[str, Any]:
-    """Evaluate the submission in a folder, and write ``metrics.json``.
-
-    Parameters
-    ----------
-    input_folder : Path
-        Files as the study's pattern names them, or ``predictions.json`` with a folder for each of its jobs.
-    ground_truth : Path
-        The folder that `write_container` made, with ``study.toml``.
-    output_folder : Path
-        Where ``metrics.json`` goes.
-
-    Returns
-    -------
-    dict
-        What was written: ``aggregates``, and ``case`` with an entry for each pair.
-    """
-    if not (ground_truth / STUDY).is_file():
-        raise InvalidInputError(f"There is no {STUDY} in {str(ground_truth)!r}, so there is nothing to compare with.")
-    given = input_folder.resolve()
-    with tempfile.TemporaryDirectory() as scratch:
-        # Logs of projects are databases, which want to write beside themselves; the image may be read-only.
-        home = Path(scratch) / "ground-truth"
-        shutil.copytree(ground_truth, home)
-        study, root = located(read_study(home / STUDY), given, Path(scratch))
-        with confined(Path(scratch), given):
-            result = run_study(study, Path(scratch) / "results")
-    if result.failed:  # the truth of a pair is broken: no figure may leave it out
-        name, why = next(iter(result.failed.items()))
-        raise InvalidInputError(f"The pair {name!r} cannot be evaluated: {why}")
-    if not result.methods[0].cases:
-        pair, reason = next((one.name, one.missing[METHOD]) for one in result.outcomes if one.missing)
-        count = counted(len(result.outcomes), "pair")
-        raise InvalidInputError(f"None of the {count} can be evaluated; of {pair!r}: {_inside(reason, root)}.")
-    metrics = _metrics(result)
-    output_folder.mkdir(parents=True, exist_ok=True)
-    replace_file(output_folder / "metrics.json", (json.dumps(metrics, indent=2, allow_nan=False) + "\n").encode())
-    return metrics
+def submission_of(study: Study | PathLike, folder: PathLike) -> Study:
+    """Return a study with the submission in a folder as its only method that is no reference."""
+    described = study if isinstance(study, Study) else read_study(study)
+    place = Path(folder).resolve()
+    if not place.is_dir():
+        raise InvalidInputError(f"There is no folder {str(folder)!r} of a submission.")
+    for entry in place.rglob("*"):  # a link could lead to the truth
+        Inside(place, entry.relative_to(place).as_posix(), "file").path.exists()
+    references = [method for method in described.methods if method.reference]
+    alone = described.model_copy(update={"submissions": None})
+    return alone.with_methods([*references, below(_layout(described), place, NAME)])
 
 
-def located(study: Study, folder: Path, scratch: Path) -> tuple[Study, Path]:
-    """Return a study whose one method lies in the folder of a submission, and the folder where its patterns begin."""
-    root, method = _submission_root(study, folder, scratch / "staged"), study.methods[0]
-    patterns = tuple(f"{glob.escape(str(root))}/{pattern}" for pattern in method.patterns)
-    moved = replace(method, transform=patterns)
-    if method.mapped_landmarks is not None:
-        moved = replace(method, mapped_landmarks=patterns[0])
-    return replace(study, methods=(moved,)), root
-
-
-def submission_method(study: Study) -> MethodSpec:
-    """Return how a submission is laid out below its own folder, from the patterns of the study's methods."""
+def _layout(study: Study) -> Layout:
+    """Return how a submission is laid out below its own folder."""
     if study.submissions is not None:
-        spec = study.submissions
-        return MethodSpec(METHOD, spec.transform, spec.options, spec.mapped_landmarks)
+        return study.submissions
     layouts = {}
     for method in study.methods:
         if not method.reference and any("{method}" in pattern for pattern in method.patterns):
-            below = tuple(_below(pattern) for pattern in method.patterns)
-            layouts[below, json.dumps(dict(method.options), sort_keys=True)] = method
+            patterns = tuple(_below(pattern) for pattern in method.patterns)
+            layouts[patterns, json.dumps(method.options, sort_keys=True)] = method
     if len(layouts) != 1:
         found = f"they have {len(layouts)}" if layouts else "none has such a pattern"
         raise InvalidInputError(
             "It must be known how a submission is laid out: give [submissions], or the methods of the study one common "
             f"pattern with {{method}}, as in 'submissions/{{method}}/{{pair}}.nii.gz', but {found}."
         )
-    (below, _), method = next(iter(layouts.items()))
+    ((patterns, _), method) = next(iter(layouts.items()))
     if method.mapped_landmarks is not None:
-        return MethodSpec(METHOD, (), method.options, below[0])
-    return MethodSpec(METHOD, below, method.options)
+        return Layout(mapped_landmarks=patterns[0], options=method.options)
+    return Layout(transform=patterns, options=method.options)
 
 
 def _below(pattern: str) -> str:
     """Return the part of a pattern below a method's folder; a file that only the method names becomes ``*.csv``."""
-    parts = re.split(r"[\\/]", pattern)
+    parts = pattern.replace("\\", "/").split("/")
     own = next((at for at, part in enumerate(parts) if "{method}" in part), None)
     if own is None:
         raise InvalidInputError(f"The pattern {pattern!r} has no {{method}}, unlike others of the same method.")
@@ -115,142 +86,226 @@ def _below(pattern: str) -> str:
     return "/".join([last] if own == len(parts) - 1 else parts[own + 1 :]).replace("{method}", "*")
 
 
-def _inside(reason: str, root: Path) -> str:
-    """Return a reason without the place of the submission, which participants do not know."""
-    return reason.replace(f"{root}/", "").rstrip(".")
+def evaluate_submission(study: Study | PathLike, folder: PathLike, out: PathLike) -> dict[str, Any]:
+    """Score the submission in a folder and write ``metrics.json``: what its participant may know.
 
-
-def _submission_root(study: Study, folder: Path, staged: Path) -> Path:
-    """Return the folder in which the patterns are looked for."""
-    if not folder.is_dir():
-        raise InvalidInputError(f"There is no input folder {str(folder)!r}.")
-    for entry in folder.rglob("*"):  # a link could lead to the ground truth
-        os.fspath(Inside(folder, entry.relative_to(folder).as_posix(), "file"))
-    if (folder / PREDICTIONS).is_file():
-        _stage(study, folder, staged)
-        return staged
-    entries = [one for one in folder.iterdir() if not one.name.startswith((".", "__MACOSX"))]
-    if len(entries) == 1 and entries[0].is_dir() and not _any_match(study, folder):
-        return entries[0]  # an archive with one folder at its top
-    return folder
-
-
-def _any_match(study: Study, folder: Path) -> bool:
-    method = study.methods[0]
-    return any(
-        next(folder.glob(fill(pattern, glob.escape(pair.name), METHOD)), None) is not None
-        for pair in study.pairs
-        for pattern in method.patterns
-    )
-
-
-def _stage(study: Study, folder: Path, staged: Path) -> None:
-    """Lay links to the outputs of an algorithm as the study's pattern names them, one job per pair."""
-    try:
-        jobs = json.loads(read_text(folder / PREDICTIONS, "list of predictions"))
-        listed = [(str(job["pk"]), _names(job["inputs"]), list(job["outputs"])) for job in jobs]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise FileFormatError(f"{PREDICTIONS} is not a list of jobs with pk, inputs and outputs.") from error
-    pattern = study.methods[0].patterns[0]
-    if "{pair}" not in pattern or len(study.methods[0].patterns) > 1:
-        raise FileFormatError(f"This study wants one file per pair from an algorithm, but its pattern is {pattern!r}.")
-    for key, names, outputs in listed:
-        pair = _pair_of(study, names, key)
-        aim = staged / fill(pattern, pair, METHOD)
-        if aim.exists():
-            raise FileFormatError(f"Two jobs of {PREDICTIONS} belong to the pair {pair!r}.")
-        aim.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(_output(folder, key, outputs, Path(pattern).name), aim)
-
-
-def _names(inputs: list[Mapping[str, Any]]) -> list[str]:
-    """Return the names of a job's input images and the strings among its other inputs."""
-    found = [str(one["image"]["name"]) for one in inputs if one.get("image")]
-    return found + [one["value"] for one in inputs if isinstance(one.get("value"), str)]
-
-
-def _pair_of(study: Study, names: list[str], key: str) -> str:
-    """Return the pair that an input names: by its whole name without suffixes, or by a part between separators."""
-    fits = [
-        pair.name
-        for pair in study.pairs
-        if any(re.search(rf"(?<![0-9A-Za-z]){re.escape(pair.name)}(?![0-9A-Za-z])", name) for name in names)
-    ]
-    if len(fits) != 1:
-        what = "no pair" if not fits else f"the pairs {', '.join(fits)}"
-        raise FileFormatError(
-            f"The inputs of the job {key!r} ({', '.join(names) or 'none has a name'}) name {what} of the study; one of "
-            "them has to hold the name of one pair."
+    Returns
+    -------
+    dict
+        What was written: ``aggregates``, and ``case`` with an entry for each pair.
+    """
+    described = submission_of(study, folder)
+    with tempfile.TemporaryDirectory() as scratch, confined(Path(scratch), described.folder, Path(folder)):
+        result = run_study(described, scratch)
+    if result.failed:  # the truth of a pair is broken: no figure may leave it out
+        name, reason = next(iter(result.failed.items()))
+        raise InvalidInputError(f"The pair {name!r} cannot be evaluated: {reason}")
+    method = next(one for one in result.methods if one.name == NAME)
+    if not method.cases:
+        pair, reason = next((one.name, one.missing[NAME]) for one in result.outcomes)
+        reason = reason.replace(f"{Path(folder).resolve()}/", "").rstrip(".")
+        raise InvalidInputError(
+            f"None of the {counted(len(result.outcomes), 'pair')} can be evaluated; of {pair!r}: {reason}."
         )
-    return fits[0]
-
-
-def _output(folder: Path, key: str, outputs: list[Mapping[str, Any]], wanted: str) -> Path:
-    """Return the one file of a job's outputs that has the ending that the study's pattern has."""
-    ending = wanted[wanted.rfind("}") + 1 :] if "}" in wanted else Path(wanted).suffix
-    suffix = "".join(Path(ending.replace("*", "")).suffixes) or ending
-    files: list[Path] = []
-    for one in outputs:
-        interface = (one.get("interface") or one.get("socket") or {}) if isinstance(one, Mapping) else None
-        if not isinstance(interface, Mapping):
-            raise FileFormatError(f"An output of the job {key!r:.80} in {PREDICTIONS} has no interface.")
-        place = Inside(folder, f"{key}/output/{interface.get('relative_path', '')}".rstrip("/"), "output").path
-        files += [place] if place.is_file() else sorted(place.glob("*")) if place.is_dir() else []
-    fits = [file for file in files if file.is_file() and file.name.endswith(suffix)]
-    if len(fits) != 1:
-        raise FileFormatError(
-            f"The job {key!r} has {len(fits)} output files that end in {suffix!r}; it needs exactly one."
-        )
-    return fits[0]
-
-
-def _metrics(result: StudyResult) -> dict[str, Any]:
-    """Return what participants may know: their scores, nothing about single landmarks."""
-    method = result.methods[0]
-    interval = method.score_interval
     cases = {}
     for row in result.case_rows():
-        if row["method"] == METHOD:
+        if row["method"] == NAME:
             shown = {name: row[name] for name in ("score", "low", "high", "landmark_mean", "missing")}
             cases[row["pair"]] = {**shown, **row["official"]}
     before = result.baseline
     aggregates: dict[str, Any] = {
         "mean_score": method.mean_score,
-        "mean_score_low": interval.low,
-        "mean_score_high": interval.high,
-        "mean_score_before_registration": before["mean_score"] if before else None,
+        "mean_score_low": method.score_interval.low,
+        "mean_score_high": method.score_interval.high,
+        "mean_score_before_registration": None if before is None else before["mean_score"],
         "cases": method.cases,
         "missing": method.missing,
-        "too_good": len(result.flagged(METHOD, "too_good")),
+        "too_good": len(result.flagged(NAME, "too_good")),
         **method.official,
     }
-    found: dict[str, Any] = plain(
-        {"study": result.study.name, "program": f"warpgauge {__version__}", "aggregates": aggregates, "case": cases}
+    metrics: dict[str, Any] = plain(
+        {"study": described.name, "program": f"warpgauge {__version__}", "aggregates": aggregates, "case": cases}
     )
-    return found
+    Path(out).mkdir(parents=True, exist_ok=True)
+    replace_file(Path(out) / "metrics.json", (json.dumps(metrics, indent=2, allow_nan=False) + "\n").encode())
+    return metrics
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a submission, or worth a look.
+
+    Attributes
+    ----------
+    code : {"missing", "unreadable", "undefined", "partly", "far", "outside", "still", "folded", "extra"}
+    pair : str or None
+        None for a file that belongs to no pair.
+    about : str
+        The file, or what its reader says.
+    numbers : dict
+        ``share`` of the targets, or the typical ``distance`` and the ``diagonal`` of the image.
+    """
+
+    code: str
+    pair: str | None
+    about: str = ""
+    numbers: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def serious(self) -> bool:
+        """Whether the pair would count as missing, or its result as one that means something else."""
+        return self.code in SERIOUS
+
+    @property
+    def sentence(self) -> str:
+        """What it is and what to do, in a sentence."""
+        of = "" if self.pair is None else f"Pair {self.pair!r}: "
+        share = f"{100 * self.numbers.get('share', 0.0):.3g} %"
+        return {
+            "missing": f"{of}{self.about}; a pair without a result counts as the worst that is known for it.",
+            "unreadable": f"{of}{self.about}",
+            "undefined": f"{of}it is undefined at {share} of the targets, so it counts as missing; cover the image.",
+            "partly": f"{of}it is undefined at {share} of the targets, which count as not registered; cover the image.",
+            "far": (
+                f"{of}it moves a typical target by {self.numbers.get('distance', 0.0):.4g} where the image has a "
+                f"diagonal of {self.numbers.get('diagonal', 0.0):.4g}; check its unit, frame and direction."
+            ),
+            "outside": f"{of}it maps {share} of the targets outside the moving image; check its unit and frame.",
+            "still": f"{of}it hardly moves anything; check its unit, and that it is not normalised to -1..1.",
+            "folded": f"{of}it folds at {share} of the targets (Jacobian determinant of at most 0).",
+            "extra": f"The file {self.about!r} belongs to no pair; check its name.",
+        }[self.code]
+
+
+@dataclass(frozen=True)
+class SubmissionCheck:
+    """What `check_submission` found: the pairs that it looked at, and the problems."""
+
+    pairs: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def fit(self) -> bool:
+        """Whether everything can be scored."""
+        return not any(problem.serious for problem in self.problems)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        found = [
+            {"code": one.code, "pair": one.pair, "serious": one.serious, "sentence": one.sentence, **one.numbers}
+            for one in self.problems
+        ]
+        return {"fit": self.fit, "pairs": list(self.pairs), "problems": found}
+
+
+def check_submission(study: Study | PathLike, folder: PathLike) -> SubmissionCheck:
+    """Check the files of one submission, which lie in a folder, against a study.
+
+    Its methods say how a submission is laid out: all have the same pattern with ``{method}``.
+    """
+    described = study if isinstance(study, Study) else read_study(study)
+    names = tuple(pair.name for pair in described.pairs)
+    try:
+        given = submission_of(described, folder)
+    except WarpgaugeError as error:
+        return SubmissionCheck(names, (Problem("unreadable", None, str(error)),))
+    method = given.methods[-1]
+    problems = [problem for pair in given.pairs for problem in _pair_problems(given, pair, method)]
+    return SubmissionCheck(names, (*problems, *_extra(given, method, Path(folder).resolve())))
+
+
+def _pair_problems(given: Study, pair: Pair, method: Method) -> Iterator[Problem]:
+    try:
+        files = method_files(given, pair, method)
+        if isinstance(files, str):
+            yield Problem("missing", pair.name, files)
+            return
+        targets, fixed, moving = _scene(given, pair)
+        transform = read_method(given, pair, method, (fixed, moving), targets.shape[1])
+        if isinstance(transform, str):
+            yield Problem("unreadable", pair.name, transform)
+            return
+        yield from _transform_problems(pair, transform, targets, fixed, moving)
+    except WarpgaugeError as error:
+        yield Problem("unreadable", pair.name, str(error))
+    except Exception as error:  # whatever arrives, a participant gets a sentence
+        yield Problem("unreadable", pair.name, f"it cannot be used ({type(error).__name__}); check how it was written.")
+
+
+def _scene(study: Study, pair: Pair) -> tuple[Floats, Grid | None, Grid | None]:
+    """Return the targets of a pair and the grids of its images, without its landmarks."""
+    if pair.project is not None:
+        with Project.open(pair.project, check_images=False) as project:
+            return project.targets, project.fixed_grid, project.moving_grid
+    fixed, moving = pair_grids(pair)
+    return pair_targets(pair, study.settings, fixed), fixed, moving
+
+
+def _transform_problems(
+    pair: Pair, transform: Transform, targets: Floats, fixed: Grid | None, moving: Grid | None
+) -> Iterator[Problem]:
+    with np.errstate(all="ignore"):
+        mapped = transform.map(targets)
+        known = np.isfinite(mapped).all(axis=1)
+        undefined = float(np.mean(~known))
+        if undefined:
+            code = "undefined" if undefined > MOST_OUTSIDE else "partly"
+            yield Problem(code, pair.name, numbers={"share": undefined})
+        if not known.any():
+            return
+        moved = np.linalg.norm(mapped[known] - targets[known], axis=1)
+        diagonal = float(np.linalg.norm(np.ptp(targets, axis=0))) if fixed is None else fixed.diagonal
+        pixel = diagonal / 1000 if fixed is None else fixed.pixel
+        typical = float(np.median(moved))
+    if not typical <= FAR * diagonal:
+        yield Problem("far", pair.name, numbers={"distance": typical, "diagonal": diagonal})
+        return
+    if moved.max() < STILL * pixel:
+        yield Problem("still", pair.name)
+    if moving is not None:
+        index = moving.world_to_index(mapped[known])
+        share = float(np.mean(((index < -0.5) | (index > np.asarray(moving.size) - 0.5)).any(axis=1)))
+        if share > OUTSIDE:
+            yield Problem("outside", pair.name, numbers={"share": share})
+    if transform.anywhere:
+        found = jacobian_determinants(transform, targets, default_step(targets if fixed is None else fixed))
+        folded = float(np.mean(found[np.isfinite(found)] <= 0)) if np.isfinite(found).any() else 0.0
+        if folded:
+            yield Problem("folded", pair.name, numbers={"share": folded})
+
+
+def _extra(given: Study, method: Method, folder: Path) -> Iterator[Problem]:
+    """Find files with the ending of results that fit no pair, as a wrong name leaves them."""
+    if not all("{pair}" in pattern for pattern in method.patterns):
+        return
+    used = set()
+    for pair in given.pairs:
+        files = method_files(given, pair, method)
+        used |= set() if isinstance(files, str) else {file.resolve() for file in files}
+    # What a pattern has behind its last field or wildcard.
+    endings = {pattern[max(pattern.rfind(sign) for sign in "}*/") + 1 :] for pattern in method.patterns}
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.name.endswith(tuple(endings)) and file.resolve() not in used:
+            yield Problem("extra", None, file.relative_to(folder).as_posix())
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run as the container's entry point: ``[INPUT [OUTPUT [GROUND_TRUTH]]]``, by default /input and /output."""
-    given = [Path(one) for one in (sys.argv[1:] if arguments is None else arguments)]
-    places = [*given, *(Path("/input"), Path("/output"), _ground_truth())[len(given) :]]
+    """Run as the entry point of an evaluation container: ``STUDY FOLDER OUT``."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        metrics = evaluate_submission(places[0], places[2], places[1])
+        study, folder, out = (Path(word) for word in words)
+        metrics = evaluate_submission(study, folder, out)
     except WarpgaugeError as error:
         # The last line of standard error is what participants see.
         print(f"The submission could not be evaluated: {error}", file=sys.stderr)
         return 1
     except Exception as error:  # whatever a submission causes
         traceback.print_exc()
-        told = f"{type(error).__name__}: {one_line(error)}"
-        print(f"The submission could not be evaluated ({told}); tell the organisers.", file=sys.stderr)
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        print(f"The submission could not be evaluated ({reason}); tell the organisers.", file=sys.stderr)
         return 1
     print(json.dumps(metrics["aggregates"], indent=2))
     return 0
-
-
-def _ground_truth() -> Path:
-    return next((place for place in GROUND_TRUTH if place.is_dir()), GROUND_TRUTH[-1])
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
-"""The command reference, generated from the commands at `make docs`."""
+"""Pages that are built from the program at `make docs`: the command reference and the tables of files."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 
 import click
 
 from warpgauge.cli.app import app
+from warpgauge.io.known_files import LANDMARKS, NOT_READ, TRANSFORMS
 
 MANY = 4
 _HEAD = """# Command reference
@@ -72,5 +73,20 @@ def _without(command: click.Command, shared: Mapping[str, str | None]) -> Iterat
         command.params, command.add_help_option = before, helped
 
 
-if __name__ == "__main__":
-    sys.stdout.write(reference())
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table in Markdown."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+
+
+def formats() -> str:
+    """Return the page of formats as Markdown."""
+    columns = ("program", "files", "format", "version", "direction", "frame", "unit", "verified", "needs")
+    transforms, landmarks = ([list(asdict(one).values()) for one in rows] for rows in (TRANSFORMS, LANDMARKS))
+    parts = ["### Transform files\n", table(columns, transforms), "\n### Not read\n"]
+    parts += [
+        table(("file", "what to do"), list(NOT_READ.items())),
+        "\n### Landmark files\n",
+        table(columns, landmarks),
+    ]
+    return "\n".join(parts) + "\n"
