@@ -443,6 +443,15 @@ def probability_smaller_mse(mu: Array, joint: Array, mapped_a: Array, mapped_b: 
     return float(stats.norm.cdf(-expected / math.sqrt(variance)))
 
 
+def spearman(ranks_a, ranks_b) -> float:
+    """r_s = 1 - 6 / (K (K^2 - 1)) sum_k (difference of ranks)^2, the unlabelled equation; ranks 1..K without ties."""
+    K = len(ranks_a)
+    total = 0.0
+    for a, b in zip(ranks_a, ranks_b, strict=True):
+        total += (float(a) - float(b)) ** 2
+    return 1.0 - 6.0 * total / (K * (K**2 - 1))
+
+
 def _points(points) -> Array:
     """Return the points as an ``(n, d)`` float array."""
     points = np.asarray(points, dtype=float)

@@ -103,14 +103,6 @@ def test_strength_is_that_of_scikit_image() -> None:
     np.testing.assert_allclose(mine[inner], theirs[inner], rtol=1e-10, atol=1e-16)
 
 
-def test_strength_is_per_world_unit() -> None:
-    """A linear ramp of 3 grey values per mm has the trace 9 whatever the spacing, so the strength of an edge -k 81."""
-    x = np.arange(60) * 0.25
-    ramp = np.tile(3.0 * x, (50, 1))
-    strength = harris_strength(ramp, np.array([2.0, 0.25]), 1.0)
-    assert strength[25, 30] == pytest.approx(-0.05 * 81.0, rel=1e-9)
-
-
 def test_minimum_distance_is_in_world_units() -> None:
     """No two candidates are nearer than min_distance in mm, and dropping it brings nearer ones."""
     grid = Grid((60, 50, 20), (0.5, 0.5, 2.5), units="mm")
@@ -152,19 +144,6 @@ def test_mask_and_border_are_respected() -> None:
     assert index.min() >= 13.5
     assert np.all(index <= np.array([90, 80]) - 0.5 - 14)
     assert index.min() < 16  # and no more than that is cut off
-
-
-def test_transposed_image_has_transposed_candidates() -> None:
-    """Exchanging the axes of the array exchanges the coordinates of the candidates."""
-    image = noise((60, 70))
-    plain = find_candidates(image, Grid((70, 60), (1.0, 1.5)), count=40)
-    turned = find_candidates(image.T, Grid((60, 70), (1.5, 1.0)), count=40)
-    np.testing.assert_allclose(turned.points_world[:, ::-1], plain.points_world, atol=1e-6)
-    volume = noise((24, 26, 28), 1)
-    plain = find_candidates(volume, Grid((28, 26, 24)), count=20)
-    turned = find_candidates(volume.transpose(2, 0, 1), Grid((26, 24, 28)), count=20)
-    # array axes z, y, x became x, z, y: world (x, y, z) is now (y, z, x)
-    np.testing.assert_allclose(turned.points_world, plain.points_world[:, [1, 2, 0]], atol=1e-6)
 
 
 def test_blocks_give_what_the_whole_gives() -> None:
@@ -326,19 +305,6 @@ def test_mask_targets_are_its_pixels() -> None:
     pixel = np.round(grid.world_to_index(lattice)).astype(int)
     assert 10 < len(lattice) <= 40
     assert np.all(mask[pixel[:, 1], pixel[:, 0]])
-
-
-def test_mask_choice_is_uniform_over_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading the mask slab by slab chooses the same pixels as reading it at once."""
-    grid = Grid((10, 11, 40))
-    mask = noise(grid.shape) > 0
-    whole = targets_from_mask(mask, grid, 300, seed=2)
-    monkeypatch.setattr("warpgauge.candidates.structure._SLAB_ELEMENTS", 250)
-    np.testing.assert_array_equal(targets_from_mask(mask, grid, 300, seed=2), whole)
-    labels = np.digitize(noise(grid.shape, 3), [0.0])
-    parts = targets_from_labels(labels, grid, 1)
-    monkeypatch.undo()
-    np.testing.assert_array_equal(parts, targets_from_labels(labels, grid, 1))
 
 
 @pytest.mark.parametrize("shape", [(9, 11), (6, 7, 8)])

@@ -70,20 +70,6 @@ def test_kernel_bundle_by_hand():
     assert value == pytest.approx((3 / 8 + 6 * 0.75**4) * np.eye(2), abs=1e-14)
 
 
-@pytest.mark.parametrize("d", DIMENSIONS)
-def test_trend_kernel_is_the_covariance_of_random_affine_displacements(d):
-    """b + M (x - c) written with its d + d^2 coefficients and their diagonal prior gives the closed form."""
-    rng = np.random.default_rng(3)
-    center, x, y = rng.normal(size=(3, d))
-    plain, trended = bundle(), bundle(trend=(2.0, 0.7, center))
-
-    def features(point):
-        return np.hstack([np.eye(d), np.kron(np.eye(d), (point - center)[None, :])])
-
-    prior = np.diag([2.0**2] * d + [0.7**2] * d * d)
-    assert trended(x, y) - plain(x, y) == pytest.approx(features(x) @ prior @ features(y).T, abs=1e-12)
-
-
 # ------------------------------------------------------------------------------------------------ conditioning
 
 
@@ -135,24 +121,6 @@ def test_entropy_agrees_with_scipy(size):
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("annotated", [0, 3])
-def test_definition_and_formula_of_delta_entropy_agree(family, d, annotated):
-    """eq:fast_optimization against eq:delta_H_in_T and eq:delta_H_not_in_T, for candidates inside and outside T."""
-    rng, X, _, covariances = problem(d, count=3)
-    X, covariances = X[:annotated], covariances[:annotated]
-    targets = rng.uniform(0, 15, size=(6, d))
-    candidates = np.vstack([targets[[4, 1]], rng.uniform(0, 15, size=(3, d))])
-    arguments = (bundle(family), candidates, targets, X, covariances, 0.1)
-    definition, formula = oracle.delta_entropy(*arguments), oracle.delta_entropy_formula(*arguments)
-    assert definition == pytest.approx(formula, abs=1e-8)
-    alone = oracle.delta_entropy(bundle(family), candidates, None, X, covariances, 0.1)
-    assert formula[:2] == pytest.approx(alone[:2], abs=1e-10)
-    assert np.all(formula[2:] < alone[2:])
-    assert np.all(formula[2:] > 0)
-
-
-@pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("inside", [True, False])
 def test_greedy_sequence_solves_the_minimisation_of_the_paper(d, inside):
     """Each query of Algorithm 1 is the argmin of eq:minimisation_problem_greedy, written out candidate by candidate."""
@@ -175,17 +143,6 @@ def test_greedy_sequence_solves_the_minimisation_of_the_paper(d, inside):
                     k, rest, candidates[done], covariances[done], 0.1, exact_points=x[None]
                 )
         assert sequence[step] == min(entropies, key=entropies.get)
-
-
-def test_farthest_sequence_by_hand():
-    """From a corner of a 4 x 3 box: the opposite corner, the two others, and last the point near the middle."""
-    corners = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 3.0], [4.0, 3.0], [2.0, 1.4]])
-    # (4, 3) is 5 away. Then (4, 0) and (0, 3) are both 3 from the nearest, (2, 1.4) only 2.44: the lower index wins.
-    # (0, 3) keeps 3 after that, and (2, 1.4) comes last.
-    assert oracle.farthest_sequence(corners, 0, 5) == [0, 3, 1, 2, 4]
-    # On a line 0, 1, 10, 5: after 0 and 10 the middle is next. It is the distance to the nearest that counts, not the
-    # farthest: by that one 1 would win with 9 against 5.
-    assert oracle.farthest_sequence(np.array([[0.0, 0], [1, 0], [10, 0], [5, 0]]), 0, 4) == [0, 2, 3, 1]
 
 
 # ------------------------------------------------------------------------------------------------ annotations

@@ -180,26 +180,3 @@ def test_nobody_and_half_missing_placements_are_refused() -> None:
     placements[:, 1] = [0, np.nan]
     with pytest.raises(InvalidInputError, match="location 1 by rater 1 is neither"):
         wg.fuse_raters(placements)
-
-
-def test_afids_scatter_agrees_with_the_published_figure(data_dir) -> None:  # type: ignore[no-untyped-def]
-    """HCP: distance of a placement from the mean over raters 0.66 mm (SD 0.50)."""
-    import csv
-
-    with (data_dir / "afids" / "afids_multirater_long.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["dataset"] == "hcp"]
-    images = sorted({row["image"] for row in rows})
-    raters = sorted({row["rater"] for row in rows})
-    placements = np.full((len(raters), len(images) * 32, 3), np.nan)
-    for row in rows:
-        location = images.index(row["image"]) * 32 + int(row["afid"]) - 1
-        placements[raters.index(row["rater"]), location] = [float(row[axis + "_mm"]) for axis in "xyz"]
-    fused = wg.fuse_raters(placements)
-    distances = np.linalg.norm(placements - fused.points, axis=2)
-    distances = distances[~np.isnan(distances)]
-    assert np.mean(distances) == pytest.approx(0.66, abs=0.01)
-    assert np.std(distances) == pytest.approx(0.50, abs=0.01)
-    # And the pooled covariance explains the residuals it was made from: mean squared length per direction.
-    residuals = placements - fused.points
-    expected = np.nansum(residuals**2) / (np.sum(fused.counts - 1) * 3)
-    assert np.trace(fused.pooled_covariance) / 3 == pytest.approx(expected, rel=0.01)

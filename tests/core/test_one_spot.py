@@ -123,25 +123,6 @@ def test_thousand_annotations_that_claim_too_much(d: int):
     )
 
 
-@pytest.mark.parametrize("stated", [1.0, 0.1, 0.01, 1e-4])
-def test_disagreement_on_one_spot_says_nothing_elsewhere(stated: float):
-    """However overconfident 1,000 annotations of one spot are, the uncertainty elsewhere is that of one annotation."""
-    rng = np.random.default_rng(0)
-    fixed = np.tile([500.0, 400.0], (1000, 1))
-    moving = fixed + rng.normal(0, 0.5, fixed.shape)
-    x, y = np.meshgrid(np.linspace(0, 1000, 9), np.linspace(0, 800, 9))
-    points = np.stack([x.ravel(), y.ravel()], axis=1)
-    prior = wg.TransformationPrior(wg.KernelBundle.pyramid("wendland", smallest=10.0, levels=9, weight=1e4))
-    many = wg.Annotations.isotropic(fixed, moving, stated)
-    one = wg.Annotations.isotropic(fixed[:1], moving.mean(axis=0)[None], stated / np.sqrt(1000))
-    expected = prior.condition(one, calibrate=True).standard_deviation(points).mean()
-    found = prior.condition(many, calibrate=True).standard_deviation(points).mean()
-    assert found == pytest.approx(expected, rel=1e-4)
-    with pytest.warns(SuspiciousDataWarning, match="annotate other places"):
-        fitted = wg.default_posterior(many[:200], EXTENT)
-    assert fitted.standard_deviation(points).mean() < 100
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

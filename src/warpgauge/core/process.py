@@ -319,7 +319,10 @@ class Posterior:
         )
 
     def entropy(self, points: ArrayLike) -> Floats:
-        """Differential entropy of the true match at each point, in nats, Eq. (entropy_gp)."""
+        """Differential entropy, in nats, Eq. (entropy_gp), of a normal with the posterior covariance at each point.
+
+        With Student-t tails it differs from that of the true match by a constant of their degrees of freedom.
+        """
         covariances = self._covariances(points)
         repeats = self.d // covariances.shape[-1]
         return np.asarray(0.5 * repeats * log_determinants(covariances) + 0.5 * self.d * np.log(2 * np.pi * np.e))
