@@ -6,7 +6,7 @@ Every job runs with one thread, so that its result does not depend on how many r
 from __future__ import annotations
 
 import os
-import pickle  # nosec B403  (of our own jobs only)
+import pickle  # nosec B403  # of our own jobs only
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
