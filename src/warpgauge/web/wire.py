@@ -237,6 +237,7 @@ class QueryAnswer(Given):
     position: int = Field(description="1-based position among this rater's placements; skips do not count.")
     total: int | None = Field(description="Of how many, where the project has a budget.")
     location: list[float]
+    radius: float = Field(description="The rater may choose a place within it; 0 where all are asked exactly there.")
     name: str = Field(description="What a protocol, or the rater, calls the location; often empty.")
     own_choice: bool = Field(description="The rater volunteered it.")
     unaided: bool = Field(description="Snap stays off here, so that marks with and without it can be compared.")

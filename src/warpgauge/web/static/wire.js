@@ -317,12 +317,12 @@
  */
 /**
  * @typedef {object} PlaceAnswer An answer that placed the match.
+ * @property {"place"} kind
  * @property {number[]} point
  * @property {number[][]} covariance
  * @property {number} alpha
- * @property {number[] | null} fixed Point of the fixed image marked instead of the queried one.
- * @property {number[] | null} snapped_from The mark before a proposal from the images was taken.
- * @property {"place"} kind
+ * @property {number[] | null} fixed
+ * @property {number[] | null} snapped_from
  * @property {boolean} flagged It lies outside the image or far from a prediction that was known well.
  * @property {number} generation
  * @property {string} time
@@ -332,11 +332,11 @@
  * @property {number} generation Of the state that the sender saw.
  * @property {boolean} [confirmed] The rater was asked and keeps a placement that looks like a slip.
  * @property {number | null} [duration]
- * @property {number[]} point
  * @property {number[][]} covariance
  * @property {number} alpha
- * @property {number[] | null} [fixed] Point of the fixed image marked instead of the queried one.
- * @property {number[] | null} [snapped_from] The mark before a proposal from the images was taken.
+ * @property {number[] | null} [snapped_from]
+ * @property {number[]} point
+ * @property {number[] | null} [fixed]
  */
 /**
  * @typedef {object} PointsAnswer World points of the fixed image.
@@ -395,6 +395,7 @@
  * @property {number} position 1-based position among this rater's placements; skips do not count.
  * @property {number | null} total Of how many, where the project has a budget.
  * @property {number[]} location
+ * @property {number} radius The rater may choose a place within it; 0 where all are asked exactly there.
  * @property {string} name What a protocol, or the rater, calls the location; often empty.
  * @property {boolean} own_choice The rater volunteered it.
  * @property {boolean} unaided Snap stays off here, so that marks with and without it can be compared.
@@ -497,18 +498,6 @@
  * @property {number | null} [duration]
  */
 /**
- * @typedef {object} SnapAnswer Where the images around a mark say that the match is.
- * @property {number[] | null} point None where nothing distinctive was found.
- * @property {string} sentence
- */
-/**
- * @typedef {object} SnapRequest Ask for a better place of a mark that is not stored yet.
- * @property {number} generation Of the state that the sender saw.
- * @property {number | null} query None for a place of one's own choice.
- * @property {number[]} point The rater's mark in the moving image.
- * @property {number[] | null} [fixed] Point of the fixed image marked instead of the queried one.
- */
-/**
  * @typedef {object} StartAnswer The guided start: places that the rater recognises in both images, before the first suggestion.
  * @property {boolean} due
  * @property {number} volunteered Landmarks that the rater has volunteered.
@@ -561,7 +550,7 @@
  * @property {number | null} [duration]
  * @property {number[][]} covariance
  * @property {number} alpha
- * @property {number[] | null} [snapped_from] The mark before a proposal from the images was taken.
+ * @property {number[] | null} [snapped_from]
  * @property {number[]} fixed
  * @property {number[]} moving
  * @property {string} [name]
