@@ -104,9 +104,14 @@ class PageFile:
 @cache
 def built() -> tuple[Mapping[str, PageFile], str]:
     """Return all files by their names, and a version that changes with the content of any of them."""
-    entries = [
-        (entry, entry.name.rpartition(".")[2]) for entry in (resources.files("warpgauge.web") / "static").iterdir()
-    ]
-    files = {entry.name: PageFile.of(entry.read_bytes(), _TYPES[kind]) for entry, kind in entries if kind in _TYPES}
+    folder = resources.files("warpgauge.web") / "static"
+    entries = {entry.name: entry for entry in folder.iterdir() if entry.is_file()}
+    entries |= {f"vendor/{entry.name}": entry for entry in (folder / "vendor").iterdir()}
+    kinds = {name: name.rpartition(".")[2] for name in entries}
+    files = {
+        name: PageFile.of(entry.read_bytes(), _TYPES[kinds[name]])
+        for name, entry in entries.items()
+        if kinds[name] in _TYPES
+    }
     text = "\n".join(f"{name} {file.etag}" for name, file in sorted(files.items()))
     return files, hashlib.sha256(text.encode()).hexdigest()[:16]
