@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from importlib import resources
 
-from warpgauge.web.page_types import javascript
+from warpgauge.web.page_types import declarations
 
 
 def test_the_types_are_generated_from_the_models() -> None:
-    """If this fails: python -m warpgauge.web.page_types > src/warpgauge/web/static/wire.js."""
-    assert (resources.files("warpgauge.web") / "static" / "wire.js").read_text() == javascript()
+    """If this fails: python -m warpgauge.web.page_types > src/warpgauge/web/static/wire.d.ts."""
+    assert (resources.files("warpgauge.web") / "static" / "wire.d.ts").read_text() == declarations()
 
 
 def test_a_type_says_what_may_be_missing() -> None:
     """What the page gets is complete; what it sends may leave out what has a default; literals and unions are kept."""
-    text = javascript()
-    assert " * @property {true} done\n" in text
-    assert ' * @property {"rater" | "organiser"} role' in text
-    assert " * @property {(number[] | null)[]} points" in text
-    place = text.split("@typedef {object} PlaceRequest")[1].split("*/")[0]
-    assert "{boolean} [confirmed]" in place
-    assert "{number[]} point" in place
+    types = dict(line.removeprefix("export type ").split(" = ") for line in declarations().splitlines()[1:])
+    assert "done: true;" in types["DoneAnswer"]
+    assert 'role: "rater" | "organiser";' in types["ProjectAnswer"]
+    assert "points: (number[] | null)[]" in types["LinkedAnswer"]
+    assert "confirmed?: boolean;" in types["PlaceRequest"]
+    assert "point: number[];" in types["PlaceRequest"]

@@ -146,7 +146,7 @@ def test_the_page_works_from_the_wheel_and_asks_no_other_host(served_from_wheel:
         assert missing == []
         assert sheet.problems == []
         loaded = {urlsplit(url).path.rpartition("/")[2] for url in sheet.requests if "/static/" in url}
-        elsewhere = {"types.js", "wire.js", "assignment.js", "pairs.js"}  # types alone, and the page of many projects
+        elsewhere = {"types.js", "assignment.js", "pairs.js"}  # types alone, and the page of many projects
         assert {path.name for path in STATIC.glob("*.js")} - elsewhere <= loaded
         sheet.close()
 

@@ -60,7 +60,7 @@ class Answering:
             "position": query.position,
             "total": query.total,
             "location": list(query.point),
-            "radius": query.radius,
+            "radius": 0.0 if hidden else query.radius,  # it follows from what the model knows
             "name": state.queries[state.queries[query.number].location].name,  # a repeat has the name of the first
             "unaided": False,
             "own_choice": state.queries[query.number].origin == "volunteered",
