@@ -21,7 +21,7 @@ from warpgauge.errors import MissingExtraError, install_advice
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """Return a number with a few significant digits, and a missing one as a dash."""
+    """Return a number with at most three decimals, as coordinates and settings are shown; a missing one as a dash."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if isinstance(value, int | np.integer):
@@ -30,9 +30,46 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{value:.{digits}g}" if size < 1e-3 or size >= 1e4 else f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
+def rounded(value: float | None, digits: int = 3) -> str:
+    """Return a measured value with so many significant digits; a missing one as a dash."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
 def shown_units(units: str) -> str:
     """Write a unit as people do."""
     return "µm" if units == "um" else units
+
+
+def length(value: float | None, units: str | None) -> str:
+    """Return a length with three significant digits and its unit."""
+    return f"{rounded(value)} {shown_units(units)}" if units else rounded(value)
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage, never as 0 or 100 where it is not."""
+    if 0 < share < 0.01:
+        return f"{100 * share:.1g} %"
+    return f"{min(99, round(100 * share)) if share < 1 else 100} %"
+
+
+def probability(value: float) -> str:
+    """Return a probability with two digits, never as 0 or 1: a finite number of samples cannot show that."""
+    if value >= 0.995:
+        return "over 0.99"
+    return "below 0.01" if value < 0.005 else f"{value:.2f}"
+
+
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """Join words by commas, and the last one by "and"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def cell(value: Any) -> str:

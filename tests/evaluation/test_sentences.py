@@ -12,9 +12,10 @@ import pytest
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
+from warpgauge.display import joined, length, probability
 from warpgauge.evaluation import Interval, Outcome, TransformScores, Verdict
 from warpgauge.evaluation.columns import Row
-from warpgauge.evaluation.sentences import calibration, joined, length, probability, without
+from warpgauge.evaluation.sentences import calibration, without
 
 
 def row(name: str, score: float, low: float, high: float, best: float) -> Row:
@@ -180,7 +181,13 @@ def test_without_annotations_nothing_is_said() -> None:
 
 
 def test_numbers_are_written_for_people() -> None:
-    assert [length(value, None) for value in (0.0, 0.01234, 12.345, 45000.0)] == ["0", "0.0123", "12.3", "4.50e+04"]
+    assert [length(value, None) for value in (0.0, 0.01234, 12.345, 1234.567, 450000.0)] == [
+        "0",
+        "0.0123",
+        "12.3",
+        "1235",
+        "4.50e+05",
+    ]
     assert [probability(value) for value in (0.0, 0.004, 0.5, 0.996, 1.0)] == [
         "below 0.01", "below 0.01", "0.50", "over 0.99", "over 0.99",
     ]  # fmt: skip

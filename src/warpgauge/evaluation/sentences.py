@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.calibration import Coverage
-from warpgauge.display import counted, shown_units
+from warpgauge.display import counted, joined, length, percent, probability, shown_units
 
 if TYPE_CHECKING:
     from warpgauge.evaluation.columns import Row
@@ -43,24 +43,6 @@ REGIONS = {
 def region_words(region: str) -> str:
     """Return the words for the code of a region; what is not a code are words of the caller's own."""
     return REGIONS.get(region, region)
-
-
-def length(value: float, units: str | None) -> str:
-    """Write a length with three significant digits and its unit."""
-    text = f"{value:.3g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
-    return f"{text} {shown_units(units)}" if units else text
-
-
-def probability(value: float) -> str:
-    """Write a probability with two digits, but never as 0 or 1: a finite number of samples cannot show that."""
-    if value >= 0.995:
-        return "over 0.99"
-    return "below 0.01" if value < 0.005 else f"{value:.2f}"
-
-
-def joined(words: Sequence[str]) -> str:
-    """Join words by commas and "and"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def numbered(rows: Sequence[int]) -> str:
@@ -120,13 +102,6 @@ def assumptions(found: Verdict) -> list[str]:
     if found.missed is not None:
         told.append(f"A failure of up to {percent(found.missed)} of the targets could have been missed.")
     return told
-
-
-def percent(share: float) -> str:
-    """Write a share as a percentage, never as 0 or 100 where it is not."""
-    if 0 < share < 0.01:
-        return f"{100 * share:.1g} %"
-    return f"{min(99, round(100 * share)) if share < 1 else 100} %"
 
 
 def progress(found: Verdict) -> str:

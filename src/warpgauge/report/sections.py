@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.display import counted, csv_table
+from warpgauge.display import counted, csv_table, joined, length
 from warpgauge.evaluation import Certificate, Trust, columns
-from warpgauge.evaluation.sentences import joined, length, without
+from warpgauge.evaluation.sentences import without
 from warpgauge.maps import map_picture
 from warpgauge.report import charts
 from warpgauge.report.map_section import MOST_SHOWN, best_method, checkerboards, map_pictures
