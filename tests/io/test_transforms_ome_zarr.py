@@ -10,7 +10,6 @@ import pytest
 
 import warpgauge as wg
 from command_tools import ask
-from remote_tools import file_server
 from warpgauge.errors import AmbiguousFileError, FileFormatError, SuspiciousDataWarning
 from warpgauge.io.transforms import DisplacementField, ome_field, write_transform
 from warpgauge.io.transforms.ome_field import LargeField
@@ -82,16 +81,6 @@ def test_a_large_field_is_read_in_blocks_with_the_same_numbers(tmp_path: Path, m
     np.testing.assert_array_equal(np.isnan(large.map(points)), np.isnan(expected))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(large)).map(points), large.map(points))
     assert np.isnan(large.map(np.full((3, 3), 1e6))).all()
-
-
-def test_a_field_is_read_by_address(tmp_path: Path) -> None:
-    grid = grid_of(2, False)
-    write_transform(wg.read_transform(bent, d=2), tmp_path / "field.zarr", grid=grid)
-    with file_server(tmp_path) as address:
-        found = wg.read_transform(f"{address}/field.zarr")
-        np.testing.assert_allclose(found.map(grid.points()), bent(grid.points()), atol=1e-9)
-        with pytest.raises(FileFormatError, match="no OME-Zarr field"):
-            wg.read_transform(f"{address}/none.zarr")
 
 
 def test_a_mean_map_is_a_field(tmp_path: Path) -> None:

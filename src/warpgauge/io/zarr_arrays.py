@@ -22,7 +22,6 @@ from typing import Any
 from warpgauge.errors import FileFormatError, FileTooLargeError, WarpgaugeError
 from warpgauge.io.files import read_text, require
 from warpgauge.io.limits import check_memory
-from warpgauge.io.stores import Place, RemotePath, zarr_store
 from warpgauge.io.zarr_chunks import check_before_decoding, checked_codecs
 
 DESCRIPTIONS = ("zarr.json", ".zarray", ".zgroup")
@@ -43,7 +42,7 @@ _AT_ONCE = 4  # chunks that are unpacked at the same time
 _LARGEST_PIECE = 2**31 - 1  # what Blosc can unpack at once
 
 
-def zarr_attributes(folder: Place) -> dict[str, Any]:
+def zarr_attributes(folder: Path) -> dict[str, Any]:
     """Return the attributes of a group or an array."""
     if (folder / "zarr.json").is_file():
         attributes = _json(folder / "zarr.json").get("attributes", {})
@@ -57,22 +56,20 @@ def zarr_attributes(folder: Place) -> dict[str, Any]:
     return attributes
 
 
-def array_folders(folder: Place) -> list[Place]:
+def array_folders(folder: Path) -> list[Path]:
     """Return the folder itself where it is an array, otherwise the arrays directly in it."""
     if _is_array(folder):
         return [folder]
-    if isinstance(folder, RemotePath):
-        raise FileFormatError(f"{str(folder)!r} is not an array; give the address of one array.")
     return [child for child in sorted(folder.iterdir()) if child.is_dir() and _is_array(child)]
 
 
-def _is_array(folder: Place) -> bool:
+def _is_array(folder: Path) -> bool:
     if (folder / "zarr.json").is_file():
         return _json(folder / "zarr.json").get("node_type") == "array"
     return (folder / ".zarray").is_file()
 
 
-def open_array(folder: Place, check: Callable[[tuple[int, ...]], None] = lambda shape: None) -> Any:
+def open_array(folder: Path, check: Callable[[tuple[int, ...]], None] = lambda shape: None) -> Any:
     """Open an array for reading, after its description was found harmless.
 
     The numbers must be integers or floats, every codec must be on the list above, and neither a chunk nor the number
@@ -80,7 +77,7 @@ def open_array(folder: Place, check: Callable[[tuple[int, ...]], None] = lambda 
     """
     zarr = require("zarr", "zarr")
     version = _check_description(folder, check)
-    store = _regular_files()(folder, read_only=True) if isinstance(folder, Path) else zarr_store(folder)
+    store = _regular_files()(folder, read_only=True)
     store.largest = _LARGEST_DESCRIPTION
     with zarr.config.set(checked_codecs()):
         array = zarr.open_array(store, mode="r", zarr_format=version)
@@ -117,7 +114,7 @@ def _regular_files() -> Any:
     return RegularFiles
 
 
-def _check_description(folder: Place, check: Callable[[tuple[int, ...]], None]) -> int:
+def _check_description(folder: Path, check: Callable[[tuple[int, ...]], None]) -> int:
     """Check type, codecs and sizes, and return the version of the format."""
     name = folder.name
     kind: Any
@@ -201,12 +198,9 @@ def _check_sizes(name: str, shape: list[int], pieces: list[int], chunks: list[in
         )
 
 
-def _json(file: Place) -> dict[str, Any]:
+def _json(file: Path) -> dict[str, Any]:
     try:
-        if isinstance(file, RemotePath):
-            found = json.loads(file.read_bytes(_LARGEST_DESCRIPTION))
-        else:
-            found = json.loads(read_text(file, "Zarr description", _LARGEST_DESCRIPTION))
+        found = json.loads(read_text(file, "Zarr description", _LARGEST_DESCRIPTION))
     except WarpgaugeError:
         raise
     except (ValueError, RecursionError) as error:

@@ -17,7 +17,6 @@ from warpgauge.candidates import LabelRegions
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
-from warpgauge.io.stores import Place
 from warpgauge.project.document import Document, ImageRecord, write_document
 from warpgauge.project.event_log import now
 from warpgauge.project.foregrounds import make_foregrounds, missing_area, store_foreground
@@ -32,8 +31,8 @@ FOLDERS: tuple[str, ...] = ("transforms", "maps", "report")
 
 def create_project(
     folder: Path,
-    fixed: Place,
-    moving: Place,
+    fixed: Path,
+    moving: Path,
     masks: Mapping[str, Path],
     regions: Path | None,
     missing: Path | None,

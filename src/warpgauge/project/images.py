@@ -17,7 +17,6 @@ from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.io.images import Image, read_image
 from warpgauge.io.images.dicom_copy import copy_deidentified
 from warpgauge.io.inside import copy_tree
-from warpgauge.io.stores import Place, RemotePath, is_url
 from warpgauge.project.document import ImageRecord
 from warpgauge.project.errors import ProjectError, StorageError
 
@@ -44,10 +43,8 @@ def record_of(image: Image, path: str, copied: bool, spacing: Spacing, units: st
     )
 
 
-def relative_path(path: Place, folder: Path) -> str:
-    """Path from the folder to the image, with ``/``; absolute where none exists (another drive, an address)."""
-    if isinstance(path, RemotePath):
-        return str(path)
+def relative_path(path: Path, folder: Path) -> str:
+    """Path from the folder to the image, with ``/``; absolute where none exists (another drive)."""
     try:
         return PurePosixPath(Path(os.path.relpath(path.resolve(), folder.resolve()))).as_posix()
     except ValueError:
@@ -60,10 +57,6 @@ def copy_into(image: Image, folder: Path) -> str:
     Slices of DICOM are copied without the personal data in their headers and under new names.
     """
     place = folder / "images"
-    if isinstance(image.path, RemotePath):
-        raise InvalidInputError(
-            f"{str(image.path)!r} is an address and cannot be copied into a project; refer to it, or download it first."
-        )
     if image.format == "DICOM":
         aim = _free(place, "dicom")
         copy_deidentified(image.files, aim)
@@ -91,10 +84,8 @@ def _free(place: Path, name: str) -> Path:
     raise InvalidInputError(f"There are too many images named {name!r} in the project; rename some.")
 
 
-def found_at(folder: Path, record: ImageRecord) -> Place:
+def found_at(folder: Path, record: ImageRecord) -> Path:
     """Where the image of a record should be now."""
-    if is_url(record.path):
-        return RemotePath(record.path)
     return Path(os.path.normpath(folder / record.path))
 
 
@@ -122,7 +113,7 @@ def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: boo
 def missing_image(folder: Path, record: ImageRecord, role: str) -> str | None:
     """Return in a sentence that an image of the project is not where it should be, or None; no file is opened."""
     path = found_at(folder, record)
-    if _is_there(path):
+    if path.exists():
         return None
     return Message(
         f"The {role.replace('_', ' ')} image is not at {str(path)!r}, where the project looks for it; put it there"
@@ -159,13 +150,6 @@ def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Ima
     return image
 
 
-def _is_there(path: Place) -> bool:
-    try:
-        return path.exists()
-    except WarpgaugeError:  # a server that does not answer
-        return False
-
-
 def same_grid(one: Grid, other: Grid) -> bool:
     """Return whether two frames are the same but for the last digits."""
     if one.size != other.size or one.units != other.units:
@@ -175,8 +159,6 @@ def same_grid(one: Grid, other: Grid) -> bool:
 
 def _fingerprint(image: Image) -> list[Any]:
     """Names, sizes and times of change of all files: cheap, and different after nearly every change."""
-    if isinstance(image.path, RemotePath):
-        return [str(image.path), image.content_hash]  # made of names, sizes and tags already
     found: list[tuple[str, os.stat_result]] = []
     for file in image.files:
         found += sorted(_below(str(file))) if file.is_dir() else [(str(file), file.stat())]
@@ -216,7 +198,7 @@ def _remember(folder: Path, role: str, entry: list[Any]) -> None:
         return
 
 
-def relinked(folder: Path, record: ImageRecord, role: str, path: Place, accept_changed: bool) -> ImageRecord:
+def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_changed: bool) -> ImageRecord:
     """Return the record of an image that was moved; changed content is refused unless accepted."""
     image = read_image(path, spacing=record.spacing, units=record.units)
     changed = image.content_hash != record.content_hash

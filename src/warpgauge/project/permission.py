@@ -18,7 +18,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from warpgauge.io.stores import is_url
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
 from warpgauge.project.own_state import is_private, private_folder, state_files
@@ -32,16 +31,15 @@ _IN_PLACE = ("annotations.", "access.log")
 
 
 def outside_places(folder: Path, document: Document) -> list[str]:
-    """Return what a project would use outside its folder: linked images, addresses, targets of links, its database.
+    """Return what a project would use outside its folder: linked images, targets of links, its database.
 
     A database that the variable `WARPGAUGE_DATABASE` names is this person's own choice.
     """
     root = folder.resolve()
     named = [record.path for record in document.images.values()]
-    places = {Path(os.path.realpath(folder / path)) for path in named if not is_url(path)}
+    places = {Path(os.path.realpath(folder / path)) for path in named}
     places |= set(_link_targets(folder))
     outside = sorted(str(place) for place in places if not place.is_relative_to(root))
-    outside += sorted({path for path in named if is_url(path)})
     return [*outside, *store_of(document).outside]
 
 

@@ -16,7 +16,6 @@ from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats
 from warpgauge.io.files import PathLike
-from warpgauge.io.stores import place_of
 from warpgauge.io.transforms import Transform
 from warpgauge.project import alignments, transforms
 from warpgauge.project.creation import create_project, settings_of
@@ -146,8 +145,8 @@ class Project(ProjectFolder):
         aim = Path(folder)
         create_project(
             aim,
-            place_of(fixed),
-            place_of(moving),
+            Path(fixed),
+            Path(moving),
             {side: Path(mask) for side, mask in (("fixed", fixed_mask), ("moving", moving_mask)) if mask is not None},
             None if regions is None else Path(regions),
             None if missing is None else Path(missing),
@@ -338,7 +337,7 @@ class Project(ProjectFolder):
                 continue
             if role not in images:
                 raise InvalidInputError(f"The project has no {role.replace('_', ' ')} to relink.")
-            images[role] = relinked(self.folder, images[role], role, place_of(path), accept_changed)
+            images[role] = relinked(self.folder, images[role], role, Path(path), accept_changed)
         told = {role: images[role] for role, path in given.items() if path is not None}
         if not told:
             return

@@ -11,7 +11,6 @@ import numpy as np
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.images import read_image
-from warpgauge.io.stores import place_of
 from warpgauge.project import Project
 from warpgauge.web.tiled_image import TiledImage
 
@@ -39,7 +38,7 @@ def read_contexts(project: Project, named: Sequence[str]) -> list[ContextImage]:
             raise InvalidInputError(f"--context {text!r} must read fixed=FILE or moving=FILE.")
         wanted = project.fixed_grid if side == "fixed" else project.moving_grid
         record = project.document.images[side]  # with the pixel size that was given for the image itself
-        image = read_image(place_of(file), spacing=record.spacing, units=record.units)
+        image = read_image(file, spacing=record.spacing, units=record.units)
         if not _same_frame(image.grid, wanted):
             raise InvalidInputError(
                 f"{image.path.name!r} does not lie in the frame of the {side} image: it must have the same directions "

@@ -24,7 +24,6 @@ from warpgauge.io.files import content_hash, files_hash, readable
 from warpgauge.io.images.pyramid import Pyramid
 from warpgauge.io.images.stored import Array, Region, StoredImage
 from warpgauge.io.limits import chosen_limit, memory_limit, physical_memory, shown_bytes, size_on_disk
-from warpgauge.io.stores import Place, RemotePath
 
 UNFOLDED = 100  # a large image whose files hold less than this part of its samples is nearly empty
 _SAMPLE_BLOCK = {2: (256, 8), 3: (32, 5)}  # edge of a block and blocks along an axis: about four million samples
@@ -58,14 +57,14 @@ class Image:
         return f"<Image {self.path.name!r}: {self.format}, size {grid.size}, spacing {grid.spacing} {grid.units}>"
 
     @property
-    def path(self) -> Place:
-        """The file, folder or address that was read."""
+    def path(self) -> Path:
+        """The file or folder that was read."""
         return self._stored.path
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files that hold the image; none of an image at an address."""
-        return tuple(file for file in self._stored.files if isinstance(file, Path))
+        """All files that hold the image."""
+        return self._stored.files
 
     @property
     def format(self) -> str:
@@ -194,12 +193,7 @@ class Image:
 
     @cached_property
     def content_hash(self) -> str:
-        """``"sha256:..."`` of the file's bytes; of several files as `warpgauge.io.files.files_hash` orders them.
-
-        Of an image at an address, of the names, sizes and tags of its objects.
-        """
-        if isinstance(self.path, RemotePath):
-            return self.path.fingerprint()
+        """``"sha256:..."`` of the file's bytes; of several files as `warpgauge.io.files.files_hash` orders them."""
         if len(self.files) == 1:
             return content_hash(self.files[0])
         return files_hash(self.files, self.path if self.path.is_dir() else self.path.parent)
@@ -277,7 +271,7 @@ def _check_overview(stored: StoredImage) -> None:
     needed = math.prod(coarsest) * stored.channels * stored.dtype.itemsize
     if needed <= memory_limit():
         return
-    size = sum(one.bytes_below() if isinstance(one, RemotePath) else size_on_disk(one) for one in stored.files)
+    size = size_on_disk(*stored.files)
     if needed > UNFOLDED * size:
         raise FileTooLargeError(
             f"{stored.path.name!r} promises {' x '.join(map(str, coarsest))} samples ({shown_bytes(needed)}) at its "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage
-from warpgauge.io.stores import Place
 
 MOST_CHANNELS = 64
 
@@ -19,7 +19,7 @@ def is_colour(channels: int) -> bool:
     return channels in (1, 3)
 
 
-def check_channels(path: Place, channels: int) -> None:
+def check_channels(path: Path, channels: int) -> None:
     """Refuse more channels than anybody could choose among."""
     if channels > MOST_CHANNELS:
         raise FileFormatError(

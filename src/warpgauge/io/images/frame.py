@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.errors import ANY, FileFormatError, InvalidInputError, Message, say
 from warpgauge.geometry import UNITS, Floats, Grid, Units
-from warpgauge.io.stores import Place
 
 _PER_MM = {"m": 1e3, "cm": 10.0, "mm": 1.0, "inch": 25.4}
 _PER_UM = {"um": 1.0, "nm": 1e-3}
@@ -46,7 +46,7 @@ def length_unit(name: str) -> tuple[Units, float] | None:
     return None
 
 
-def frame_from_affine(path: Place, index_to_world: ArrayLike, size: Sequence[int], units: Units | None) -> Frame:
+def frame_from_affine(path: Path, index_to_world: ArrayLike, size: Sequence[int], units: Units | None) -> Frame:
     """Return the frame of an index-to-world matrix, refusing what no grid of right angles can express."""
     matrix = np.asarray(index_to_world, dtype=np.float64)
     d = len(size)
@@ -68,7 +68,7 @@ def frame_from_affine(path: Place, index_to_world: ArrayLike, size: Sequence[int
 
 
 def resolve_grid(
-    frame: Frame, path: Place, spacing: float | Sequence[float] | None, units: str | None
+    frame: Frame, path: Path, spacing: float | Sequence[float] | None, units: str | None
 ) -> tuple[Grid, list[str]]:
     """Combine the file's frame with the caller's ``spacing`` and ``units`` into a grid, and say what was done."""
     if units is not None and units not in UNITS:
@@ -94,7 +94,7 @@ def resolve_grid(
 
 
 def _with_given_spacing(
-    frame: Frame, path: Place, spacing: float | Sequence[float], units: str | None
+    frame: Frame, path: Path, spacing: float | Sequence[float], units: str | None
 ) -> tuple[Grid, list[str]]:
     d = len(frame.size)
     values = np.asarray(spacing, dtype=np.float64)
@@ -113,7 +113,7 @@ def _with_given_spacing(
     return grid, [f"The caller gave the spacing {values.tolist()} {unit}; the file's is {said}."]
 
 
-def _unitless(frame: Frame, path: Place) -> tuple[Grid, list[str]]:
+def _unitless(frame: Frame, path: Path) -> tuple[Grid, list[str]]:
     """Spacing without a unit is not a physical spacing: count in pixels, and keep the origin where it is in pixels."""
     assert frame.spacing is not None
     physical = _grid(frame, path, frame.spacing, "px")
@@ -126,7 +126,7 @@ def _unitless(frame: Frame, path: Place) -> tuple[Grid, list[str]]:
     return Grid(frame.size, None, origin, direction, "px"), [note]  # type: ignore[arg-type]  # None is the default
 
 
-def _grid(frame: Frame, path: Place, spacing: Floats, units: Units) -> Grid:
+def _grid(frame: Frame, path: Path, spacing: Floats, units: Units) -> Grid:
     try:
         return Grid(frame.size, spacing, frame.origin, frame.direction, units)  # type: ignore[arg-type]  # None: default
     except InvalidInputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from warpgauge.io.files import foreign_decoder
 from warpgauge.io.images.channels import check_channels, is_colour, with_names
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
-from warpgauge.io.stores import Place
 from warpgauge.io.zarr_arrays import DESCRIPTIONS, open_array, zarr_attributes
 
 _VERSIONS = ("0.4", "0.5")
@@ -27,12 +27,12 @@ class _Axes:
     units: dict[str, str]
 
 
-def is_zarr(folder: Place) -> bool:
+def is_zarr(folder: Path) -> bool:
     """Return whether a folder is the root of a Zarr hierarchy."""
     return any((folder / mark).is_file() for mark in (*DESCRIPTIONS, ".zattrs"))
 
 
-def open_ome_zarr(folder: Place) -> StoredImage:
+def open_ome_zarr(folder: Path) -> StoredImage:
     """Describe an OME-Zarr image."""
     notes: list[str] = []
     with foreign_decoder(folder, "OME-Zarr"):
@@ -68,7 +68,7 @@ def _channel_names(attributes: dict[str, Any]) -> list[str]:
     return [str(one.get("label", "")) if isinstance(one, dict) else "" for one in found]
 
 
-def _unfinished(folder: Place, attributes: dict[str, Any]) -> list[str]:
+def _unfinished(folder: Path, attributes: dict[str, Any]) -> list[str]:
     """Return a sentence on a map of warpgauge that was interrupted."""
     note = attributes.get("warpgauge")
     if not isinstance(note, dict) or note.get("complete") is not False:
@@ -76,7 +76,7 @@ def _unfinished(folder: Place, attributes: dict[str, Any]) -> list[str]:
     return [f"{folder.name!r} is a map that is not complete: shards that are missing read as NaN; finish it first."]
 
 
-def open_vectors(folder: Place) -> tuple[Any, Frame]:
+def open_vectors(folder: Path) -> tuple[Any, Frame]:
     """Return the finest array of an OME-Zarr field, components first, and where it lies."""
     multiscale = _multiscale(folder, zarr_attributes(folder), [])
     axes = _axes(folder, multiscale)
@@ -93,7 +93,7 @@ def open_vectors(folder: Place) -> tuple[Any, Frame]:
     return array, _frame(folder, _size(array, axes, spatial), placed, units, factors)
 
 
-def _multiscale(folder: Place, attributes: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def _multiscale(folder: Path, attributes: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     ome = attributes.get("ome", attributes)
     found = ome.get("multiscales") if isinstance(ome, dict) else None
     if not isinstance(found, list) or not found or not isinstance(found[0], dict):
@@ -113,14 +113,14 @@ def _multiscale(folder: Place, attributes: dict[str, Any], notes: list[str]) -> 
     return multiscale
 
 
-def _list(folder: Place, owner: dict[str, Any], key: str) -> list[dict[str, Any]]:
+def _list(folder: Path, owner: dict[str, Any], key: str) -> list[dict[str, Any]]:
     value = owner.get(key)
     if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
         raise FileFormatError(f"{folder.name!r} has no proper list of {key} in its OME description; it is damaged.")
     return value
 
 
-def _axes(folder: Place, multiscale: dict[str, Any]) -> _Axes:
+def _axes(folder: Path, multiscale: dict[str, Any]) -> _Axes:
     items = _list(folder, multiscale, "axes")
     names = tuple(str(item.get("name")) for item in items)
     if len(set(names)) != len(names) or any(name not in "tczyx" or len(name) != 1 for name in names):
@@ -131,7 +131,7 @@ def _axes(folder: Place, multiscale: dict[str, Any]) -> _Axes:
     return _Axes(names, {str(item["name"]): str(item["unit"]) for item in items if "unit" in item})
 
 
-def _array(folder: Place, dataset: dict[str, Any]) -> Any:
+def _array(folder: Path, dataset: dict[str, Any]) -> Any:
     name = str(dataset.get("path", ""))
     parts = name.split("/")
     if not name or "\\" in name or ":" in name or any(part in ("", ".", "..") for part in parts):
@@ -143,7 +143,7 @@ def _array(folder: Place, dataset: dict[str, Any]) -> Any:
     return open_array(folder / name)
 
 
-def _layout(folder: Place, axes: _Axes, arrays: list[Any], notes: list[str]) -> tuple[tuple[str, ...], int]:
+def _layout(folder: Path, axes: _Axes, arrays: list[Any], notes: list[str]) -> tuple[tuple[str, ...], int]:
     """Return the spatial axes that count (a z of 1 does not) and the number of channels."""
     for array in arrays:
         if len(array.shape) != len(axes.names) or any(n < 1 for n in array.shape):
@@ -172,7 +172,7 @@ def _size(array: Any, axes: _Axes, spatial: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _placed(
-    folder: Place, multiscale: dict[str, Any], dataset: dict[str, Any], axes: _Axes, spatial: tuple[str, ...]
+    folder: Path, multiscale: dict[str, Any], dataset: dict[str, Any], axes: _Axes, spatial: tuple[str, ...]
 ) -> tuple[Floats, Floats]:
     """Return scale and translation of a level along x, y[, z]: those of the dataset, then those of all datasets."""
     scale, translation = np.ones(len(axes.names)), np.zeros(len(axes.names))
@@ -216,7 +216,7 @@ def _units(axes: _Axes, spatial: tuple[str, ...], notes: list[str]) -> tuple[Uni
 
 
 def _frame(
-    folder: Place, size: tuple[int, ...], placed: tuple[Floats, Floats], units: Units | None, factors: Floats
+    folder: Path, size: tuple[int, ...], placed: tuple[Floats, Floats], units: Units | None, factors: Floats
 ) -> Frame:
     spacing, origin = placed[0] * factors, placed[1] * factors
     if not np.all(np.isfinite(spacing)) or not np.all(np.isfinite(origin)) or np.any(spacing <= 0):
@@ -226,7 +226,7 @@ def _frame(
     return Frame(size, spacing, origin, units=units)
 
 
-def _dtype(folder: Place, arrays: list[Any]) -> np.dtype[Any]:
+def _dtype(folder: Path, arrays: list[Any]) -> np.dtype[Any]:
     kinds = {np.dtype(array.dtype).newbyteorder("=") for array in arrays}
     if len(kinds) > 1:
         raise FileFormatError(f"{folder.name!r} has levels of different types ({', '.join(map(str, kinds))}).")

@@ -19,7 +19,6 @@ from warpgauge.io.images.raster import open_jpeg, open_png
 from warpgauge.io.images.samples import gzip_head
 from warpgauge.io.images.stored import StoredImage
 from warpgauge.io.images.tiff import open_tiff
-from warpgauge.io.stores import Place, RemotePath, place_of
 
 _OPENERS: dict[str, Callable[[Path], StoredImage]] = {
     "PNG": open_png, "JPEG": open_jpeg, "TIFF": open_tiff, "NIfTI": open_nifti, "NRRD": open_nrrd,
@@ -43,8 +42,7 @@ def read_image(path: PathLike, *, spacing: float | Sequence[float] | None = None
     Parameters
     ----------
     path : str or path
-        A PNG, JPEG, TIFF, OME-TIFF, NIfTI, NRRD or MetaImage file, a folder of DICOM slices, or an OME-Zarr folder;
-        or the address of an OME-Zarr image, ``s3://bucket/name.zarr`` or ``https://host/name.zarr``.
+        A PNG, JPEG, TIFF, OME-TIFF, NIfTI, NRRD or MetaImage file, a folder of DICOM slices, or an OME-Zarr folder.
     spacing : float or sequence of float, optional
         Distance between neighbours along x, y[, z]; supplies what the file lacks, or overrides what it says. Origin and
         direction stay those of the file.
@@ -58,23 +56,14 @@ def read_image(path: PathLike, *, spacing: float | Sequence[float] | None = None
         `Image.grid` is the frame (LPS for 3D medical formats; units "px" and spacing 1 where the file has no physical
         spacing), and `Image.assumptions` says what was read and assumed.
     """
-    stored = joined(_open(place_of(path)))
+    stored = joined(_open(Path(path)))
     grid, notes = resolve_grid(stored.frame, stored.path, spacing, units)
     for sentence in stored.suspicions:
         warn_suspicious(sentence)
     return Image(stored, grid, [*stored.notes, *notes])
 
 
-def _open(path: Place) -> StoredImage:
-    if isinstance(path, RemotePath):
-        if not path.is_dir():
-            raise InvalidInputError(
-                f"There is no OME-Zarr image at {str(path)!r}; check the address and your rights. Other formats are "
-                f"read from files only."
-            )
-        stored = open_ome_zarr(path)
-        stored.notes.insert(0, f"Read as {stored.format}, by its address.")
-        return stored
+def _open(path: Path) -> StoredImage:
     if _is_folder(path):
         stored = open_ome_zarr(path) if is_zarr(path) else open_dicom(path)
         stored.notes.insert(0, f"Read as {stored.format}, by the files in the folder.")

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from warpgauge.errors import SuspiciousDataWarning
 from warpgauge.io.images.base import Image
 from warpgauge.io.images.reader import read_image
-from warpgauge.io.stores import Place
 
 
 class SlicedImage:
     """A level of an image; plain slices along the first axes read that part, and the others are read whole.
 
-    Sent to another process it is its path or address: the file is opened there.
+    Sent to another process it is its path: the file is opened there.
     """
 
     def __init__(self, image: Image, level: int = 0) -> None:
@@ -37,11 +36,10 @@ class SlicedImage:
         return np.asarray(self.image.read(self.level), dtype=dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        path = self.image.path
-        return _opened, (path.resolve() if isinstance(path, Path) else path, self.level)
+        return _opened, (self.image.path.resolve(), self.level)
 
 
-def _opened(path: Place, level: int) -> SlicedImage:
+def _opened(path: Path, level: int) -> SlicedImage:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuspiciousDataWarning)  # said where it was opened first
         return SlicedImage(read_image(path), level)

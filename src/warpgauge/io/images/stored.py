@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.io.images.frame import Frame
-from warpgauge.io.stores import Place
 
 Array = NDArray[Any]
 Region = tuple[slice, ...]
@@ -44,8 +44,8 @@ class StoredImage:
 
     Parameters
     ----------
-    path : Path or RemotePath
-        The file, folder or address that was asked for.
+    path : Path
+        The file or folder that was asked for.
     format : str
         Name of the format.
     frame : Frame
@@ -56,7 +56,7 @@ class StoredImage:
         1, 3 for red, green, blue, or how many an image apart has.
     levels : tuple of StoredLevel
         Level 0 and the coarser ones that the file holds.
-    files : tuple of Path or RemotePath
+    files : tuple of Path
         All files that the content is in, or one folder that stands for all below it.
     notes : list of str
         Sentences about what was read and assumed.
@@ -68,13 +68,13 @@ class StoredImage:
         The same image with its channels apart, where this one is their mean.
     """
 
-    path: Place
+    path: Path
     format: str
     frame: Frame
     dtype: np.dtype[Any]
     channels: int
     levels: tuple[StoredLevel, ...]
-    files: tuple[Place, ...]
+    files: tuple[Path, ...]
     notes: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
     channel_names: tuple[str, ...] = ()

@@ -20,11 +20,10 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import foreign_decoder, replaced
+from warpgauge.io.files import foreign_decoder, replaced, require
 from warpgauge.io.images.frame import resolve_grid
 from warpgauge.io.images.ome_zarr import open_vectors
 from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
-from warpgauge.io.stores import Place, zarr_store
 from warpgauge.io.transforms.array_fields import TAKES, read_array_field
 from warpgauge.io.transforms.base import Description, Format, Options, Transform, never
 from warpgauge.io.transforms.field import DisplacementField, field_description
@@ -45,13 +44,13 @@ _BLOCK = 96  # nodes along an axis of a block that is read
 _KEPT = 32  # blocks
 
 
-def is_ome(place: Place) -> bool:
+def is_ome(place: Path) -> bool:
     """Return whether a Zarr hierarchy is described as an OME-Zarr image."""
     found = zarr_attributes(place)
     return "multiscales" in found or "ome" in found
 
 
-def read_ome_field(place: Place, options: Options) -> Transform:
+def read_ome_field(place: Path, options: Options) -> Transform:
     """Read the field of an OME-Zarr group; what it does not say has to be given."""
     name, components = place.name, options.components
     note = zarr_attributes(place).get(NOTE)
@@ -96,7 +95,7 @@ class LargeField(Transform):
     Sent to another process, it is opened there again.
     """
 
-    def __init__(self, place: Place, grid: Grid, notes: list[str]) -> None:
+    def __init__(self, place: Path, grid: Grid, notes: list[str]) -> None:
         words = ("The field maps fixed points to moving points and is read in blocks.", *notes)
         about = field_description("OME-Zarr", units=grid.units, source=place.name, assumptions=words)
         super().__init__(about, grid.d, grid)
@@ -171,7 +170,7 @@ def write_ome_field(transform: Transform, file: Path, grid: Grid) -> None:
         note["direction"] = grid.direction.tolist()
     outside = 0
     with replaced(file) as place:
-        store = zarr_store(place, read_only=False)
+        store = require("zarr.storage", "zarr").LocalStore(place)
         create_group(store, file.name.partition(".")[0], [level], np.float64, {NOTE: note})
         array = open_level(store, level)
         for shard in level.shards():
@@ -184,12 +183,10 @@ def write_ome_field(transform: Transform, file: Path, grid: Grid) -> None:
         check_outside(outside, grid, file.name)
 
 
-def _read_zarr(place: Place, options: Options) -> Transform:
+def _read_zarr(place: Path, options: Options) -> Transform:
     """Read an OME-Zarr field where it stands; a bare array, or one whose layout is given, on the reference grid."""
     if options.layout is None and is_ome(place):
         return read_ome_field(place, options)
-    if not isinstance(place, Path):
-        raise InvalidInputError(f"{str(place)!r} is not an OME-Zarr field; other transforms are read from files only.")
     return read_array_field(place, options)
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from warpgauge.errors import AmbiguousFileError, InvalidInputError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, readable
-from warpgauge.io.stores import Place, place_of
 from warpgauge.io.transforms import elastix, ome_field
 from warpgauge.io.transforms.base import FunctionTransform, Options, Transform
 from warpgauge.io.transforms.chain import Chain, scaled
@@ -40,7 +39,7 @@ def read_transform(
     Parameters
     ----------
     source : path, list, callable or Transform
-        A file (a folder for Zarr, also the address of an OME-Zarr field, ``s3://`` or ``https://``), a function of
+        A file (a folder for Zarr), a function of
         (n, d) points, or a list of these **in the order of application to points** (the order of the
         ``fwdtransforms`` of ANTs).
     format : str, optional
@@ -103,9 +102,9 @@ def _refuse_reference_scale(source: Source, format_name: str | None) -> None:
     members = source if isinstance(source, Sequence) and not isinstance(source, str) else [source]
     for one in members:
         if isinstance(one, str | os.PathLike):
-            found = format_name or detect_format(place_of(one))
+            found = format_name or detect_format(Path(one))
             on_reference = found in READERS and READERS[found].on_reference
-            if on_reference and not (found == "zarr" and ome_field.is_ome(place_of(one))):
+            if on_reference and not (found == "zarr" and ome_field.is_ome(Path(one))):
                 raise InvalidInputError(
                     f"{Path(one).name!r}: a field of format {found!r} stands on the grid of the reference image, so it "
                     f"has no scale of its own; leave {say('scale')} out."
@@ -123,7 +122,7 @@ def _read(source: Source, format_name: str | None, options: Options, taken: set[
     if isinstance(source, Transform):
         return source
     if isinstance(source, str | os.PathLike):
-        return _read_path(place_of(source), format_name, options, taken)
+        return _read_path(Path(source), format_name, options, taken)
     if isinstance(source, Sequence):
         return _read_list(source, format_name, options, taken)
     if callable(source):
@@ -164,11 +163,11 @@ def _refuse_double_chains(sources: Sequence[Any], members: Sequence[Transform]) 
                 )
 
 
-def _read_path(path: Place, format_name: str | None, options: Options, taken: set[str]) -> Transform:
+def _read_path(path: Path, format_name: str | None, options: Options, taken: set[str]) -> Transform:
     found = format_name or detect_format(path)
     if found == CALLABLE:
         raise InvalidInputError(f"{say('format', 'callable')} is for Python functions, but {path.name!r} is a path.")
-    if isinstance(path, Path) and not path.is_dir():
+    if not path.is_dir():
         existing_file(path, "transform")
     elif found not in ("zarr", "ngff"):
         raise InvalidInputError(f"{path.name!r} is a folder, but a transform of format {found!r} is a file.")

@@ -10,7 +10,6 @@ from pathlib import Path
 from warpgauge.errors import FileFormatError, say
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.images.samples import gzip_head
-from warpgauge.io.stores import Place, RemotePath
 from warpgauge.io.transforms import (
     afni,
     array_fields,
@@ -67,12 +66,8 @@ _RESULTS = ("TransformParameters*.txt", "deformationField.*", "outputpoints.txt"
 _GZIP = b"\x1f\x8b"
 
 
-def detect_format(path: Place) -> str:
+def detect_format(path: Path) -> str:
     """Return the format of a file or folder by its content; raise where it is none of them."""
-    if isinstance(path, RemotePath):
-        if path.is_dir():
-            return "zarr"
-        raise FileFormatError(f"There is no OME-Zarr field at {str(path)!r}; check the address and your rights.")
     if path.is_dir():
         if any((path / name).is_file() for name in DESCRIPTIONS):
             return "ngff" if ngff.is_transformation(path) else "zarr"
