@@ -228,7 +228,7 @@ def test_determinism() -> None:
 def test_the_truth_can_be_written_and_read(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """A displacement field on disk maps as the deformation does, so that the truth can be shared."""
     deformation = deformation_on("3D, tilted")
-    read = read_transform(write_transform(deformation, tmp_path / "truth.mha"))
+    read = read_transform(write_transform(deformation, tmp_path / "truth.nrrd"))
     points = scattered(deformation.grid, 200)[40:]
     assert pixels(deformation.grid, read.map(points) - deformation.map(points)).max() < 1e-4
 

@@ -162,17 +162,17 @@ def test_figures_against_their_definitions(tmp_path: Path) -> None:
 def test_landmarks_outside_a_field_are_counted_and_fail_the_bound(files: dict[str, Path], tmp_path: Path) -> None:
     """They are in no figure, the table says how many, the CSV leaves them empty; --fail-above does not let them by."""
     grid = Grid((300, 600))
-    write_transform(wg.read_transform(files["good"]), tmp_path / "field.mha", grid=grid)
-    found = ask("tre", files["pairs"], tmp_path / "field.mha", "--per-landmark", tmp_path / "errors.csv")
+    write_transform(wg.read_transform(files["good"]), tmp_path / "field.nrrd", grid=grid)
+    found = ask("tre", files["pairs"], tmp_path / "field.nrrd", "--per-landmark", tmp_path / "errors.csv")
     row = found["transforms"][0]
     assert row["outside"] > 0
     assert row["n"] + row["outside"] == 40
     with (tmp_path / "errors.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 40
-    assert sum(not one["field.mha"] for one in rows) == row["outside"]
-    assert np.mean([float(one["field.mha"]) for one in rows if one["field.mha"]]) == pytest.approx(row["mean"])
-    call("tre", files["pairs"], tmp_path / "field.mha", "--fail-above", 6, code=1)
+    assert sum(not one["field.nrrd"] for one in rows) == row["outside"]
+    assert np.mean([float(one["field.nrrd"]) for one in rows if one["field.nrrd"]]) == pytest.approx(row["mean"])
+    call("tre", files["pairs"], tmp_path / "field.nrrd", "--fail-above", 6, code=1)
 
 
 def test_exit_codes(files: dict[str, Path], tmp_path: Path) -> None:

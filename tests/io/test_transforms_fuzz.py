@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from transform_tools import valid_files
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
-from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform
 
 # 21 kinds of file at 500, random text and bytes at 1000 each, Zarr metadata at 200: more than ten thousand in all.
@@ -172,23 +171,5 @@ def test_random_bytes(tmp_path_factory: pytest.TempPathFactory, asked: str | Non
     def run(head: bytes, body: bytes) -> None:
         path.write_bytes(head + body)
         attempt(path, {} if asked is None else {"format": asked})
-
-    run()
-
-
-def test_damaged_zarr_metadata(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The JSON of a Zarr array with the same kinds of damage."""
-    zarr = pytest.importorskip("zarr")
-    folder = tmp_path_factory.mktemp("zarr") / "f.zarr"
-    zarr.save_array(folder, np.random.default_rng(1).normal(size=(6, 5, 4, 3)))
-    options = {"reference": Grid((4, 5, 6)), "layout": "zyxc", "components": "xyz", "frame": "LPS"}
-    metadata = folder / "zarr.json"
-    whole = metadata.read_bytes()
-
-    @settings(max_examples=ZARR)
-    @given(EDITS)
-    def run(edits: list[Edit]) -> None:
-        metadata.write_bytes(damaged(whole, edits))
-        attempt(folder, options)
 
     run()

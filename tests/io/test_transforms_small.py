@@ -194,7 +194,7 @@ def test_wrong_arguments_get_one_sentence(tmp_path: Path) -> None:
     """Unknown formats, directions, kinds of source and paths without a file."""
     for arguments, said in (
         ({"source": tmp_path / "none.txt"}, "There is no transform"),
-        ({"source": tmp_path}, "folder without Zarr"),
+        ({"source": tmp_path}, "is a folder"),
         ({"source": 3}, "takes a path"),
         ({"source": "x", "format": "nonsense"}, "format= must be one of"),
         ({"source": "x", "direction": "backwards"}, "direction= is"),

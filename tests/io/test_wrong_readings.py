@@ -10,7 +10,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import nibabel
@@ -192,7 +191,7 @@ def _right_files(folder: Path) -> Iterator[tuple[Path, Case | None]]:
         if number % 3:
             continue
         field = DisplacementField(right.T.reshape(nodes.d, *nodes.shape), nodes)
-        for suffix in (".nii.gz", ".nrrd", ".mha", *((".zarr",) if find_spec("zarr") else ())):
+        for suffix in (".nii.gz", ".nrrd"):
             write_transform(field, folder / f"{number}{suffix}")
             yield folder / f"{number}{suffix}", case
         for name, intent, start in (

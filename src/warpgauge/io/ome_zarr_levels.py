@@ -104,11 +104,10 @@ def description(name: str, levels: Sequence[Level]) -> dict[str, Any]:
     return {"version": "0.5", "multiscales": [multiscale]}
 
 
-def create_group(store: Any, name: str, levels: Sequence[Level], dtype: Any, further: dict[str, Any]) -> None:
-    """Write the description of a group and of its arrays into an empty store; ``further`` are other attributes."""
+def create_group(store: Any, name: str, levels: Sequence[Level], dtype: Any) -> None:
+    """Write the description of a group and of its arrays into an empty store."""
     zarr = require("zarr", "zarr")
-    attributes = {"ome": description(name, levels), **further}
-    group = zarr.create_group(store, zarr_format=3, attributes=attributes)
+    group = zarr.create_group(store, zarr_format=3, attributes={"ome": description(name, levels)})
     for level in levels:
         lead = (level.components,) if level.components else ()
         group.create_array(

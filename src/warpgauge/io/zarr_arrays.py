@@ -56,19 +56,6 @@ def zarr_attributes(folder: Path) -> dict[str, Any]:
     return attributes
 
 
-def array_folders(folder: Path) -> list[Path]:
-    """Return the folder itself where it is an array, otherwise the arrays directly in it."""
-    if _is_array(folder):
-        return [folder]
-    return [child for child in sorted(folder.iterdir()) if child.is_dir() and _is_array(child)]
-
-
-def _is_array(folder: Path) -> bool:
-    if (folder / "zarr.json").is_file():
-        return _json(folder / "zarr.json").get("node_type") == "array"
-    return (folder / ".zarray").is_file()
-
-
 def open_array(folder: Path, check: Callable[[tuple[int, ...]], None] = lambda shape: None) -> Any:
     """Open an array for reading, after its description was found harmless.
 

@@ -16,7 +16,6 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import check_folder, replaced, require
 from warpgauge.io.images.array_files import NRRD_TYPES, components_of, nifti_image, nrrd_header
 from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
-from warpgauge.io.transforms.ome_field import NOTE, VECTORS
 
 _LEVEL = 4  # of gzip: higher levels rarely shrink numbers further
 
@@ -93,9 +92,7 @@ def _zarr(values: NDArray[Any], grid: Grid, file: Path) -> None:
     components = components_of(values, grid)
     (level,) = one_level(grid, components)
     store = require("zarr.storage", "zarr").LocalStore(file)
-    create_group(
-        store, file.name.partition(".")[0], [level], values.dtype, {NOTE: VECTORS} if components == grid.d else {}
-    )
+    create_group(store, file.name.partition(".")[0], [level], values.dtype)
     open_level(store, level)[...] = np.moveaxis(values, -1, 0) if components else values
 
 

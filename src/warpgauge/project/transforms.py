@@ -14,8 +14,7 @@ from typing import Any
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import confined, content_hash, existing_file
-from warpgauge.io.images.ome_zarr import is_zarr
-from warpgauge.io.inside import Inside, copy_tree, file_name
+from warpgauge.io.inside import Inside, file_name
 from warpgauge.io.transforms import Transform, read_transform
 from warpgauge.io.transforms.registry import companion_files
 from warpgauge.project.errors import ProjectError, project_content
@@ -47,7 +46,7 @@ def copy_transform(
     """
     label = checked_name(name, "The name of a transform")
     given = [files] if isinstance(files, str | Path) else list(files)
-    main = [_existing(file) for file in given]
+    main = [existing_file(file, "transform file") for file in given]
     drawn_in = {one.resolve(): one for file in main for one in companion_files(file)}
     given_too = {file.resolve() for file in main}
     sources = [*main, *(one for real, one in drawn_in.items() if real not in given_too)]
@@ -60,7 +59,7 @@ def copy_transform(
         aim = place.with_name(f"{place.name}-{number}")
     try:
         aim.mkdir(parents=True)
-        copies = [_copied(source, aim / source.name) for source in sources]
+        copies = [Path(shutil.copy2(source, aim / source.name)) for source in sources]
     except OSError as error:
         shutil.rmtree(aim, ignore_errors=True)
         raise unwritable(folder, error) from error
@@ -72,16 +71,6 @@ def copy_transform(
         options={_SOURCES: len(main), **options},
         reference=reference,
     )
-
-
-def _existing(file: str | Path) -> Path:
-    """Return a file that exists, or the folder of a Zarr field."""
-    path = Path(file)
-    return path if path.is_dir() and is_zarr(path) else existing_file(path, "transform file")
-
-
-def _copied(source: Path, aim: Path) -> Path:
-    return copy_tree(source, aim) if source.is_dir() else Path(shutil.copy2(source, aim))
 
 
 def read_record(

@@ -76,23 +76,6 @@ def _unfinished(folder: Path, attributes: dict[str, Any]) -> list[str]:
     return [f"{folder.name!r} is a map that is not complete: shards that are missing read as NaN; finish it first."]
 
 
-def open_vectors(folder: Path) -> tuple[Any, Frame]:
-    """Return the finest array of an OME-Zarr field, components first, and where it lies."""
-    multiscale = _multiscale(folder, zarr_attributes(folder), [])
-    axes = _axes(folder, multiscale)
-    dataset = _list(folder, multiscale, "datasets")[0]
-    spatial = axes.names[1:]
-    array = _array(folder, dataset)
-    if axes.names[0] != "c" or array.shape[0] != len(spatial) or len(array.shape) != len(axes.names):
-        raise FileFormatError(
-            f"{folder.name!r} holds an array of shape {array.shape} on the axes {axes.names}; a field has the axes "
-            f"c, y, x with 2 or c, z, y, x with 3 components."
-        )
-    units, factors = _units(axes, spatial, [])
-    placed = _placed(folder, multiscale, dataset, axes, spatial)
-    return array, _frame(folder, _size(array, axes, spatial), placed, units, factors)
-
-
 def _multiscale(folder: Path, attributes: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     ome = attributes.get("ome", attributes)
     found = ome.get("multiscales") if isinstance(ome, dict) else None

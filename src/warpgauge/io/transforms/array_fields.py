@@ -1,32 +1,28 @@
-"""Fields in NumPy and Zarr arrays, which hold numbers only: the caller supplies the grid and the layout."""
+"""Fields in NumPy arrays, which hold numbers only: the caller supplies the grid and the layout."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder
-from warpgauge.io.limits import check_memory, size_on_disk
 from warpgauge.io.numpy_files import read_array
 from warpgauge.io.transforms.base import BY_SIGNATURE, NO, Format, Options
 from warpgauge.io.transforms.field import DisplacementField, Vectors
 from warpgauge.io.transforms.field_files import FRAMES, StoredField, as_floats, finish_field, settled, world_word
 from warpgauge.io.transforms.field_meaning import AmbiguousFieldError, Meaning
-from warpgauge.io.zarr_arrays import array_folders, open_array
 
 LAYOUTS = {2: ("cxy", "xyc", "cyx", "yxc"), 3: ("cxyz", "xyzc", "czyx", "zyxc")}
 
 
 def read_array_field(path: Path, options: Options) -> DisplacementField:
-    """Read a field from ``.npy``, ``.npz`` or Zarr; its vectors stand on the reference grid.
+    """Read a field from ``.npy`` or ``.npz``; its vectors stand on the reference grid.
 
     The layout is given as in ``"zyxc"``, with ``c`` for the components, or follows from the shape; the order of the
     components, as in ``"xyz"``, and their frame have to be given.
@@ -36,19 +32,16 @@ def read_array_field(path: Path, options: Options) -> DisplacementField:
         raise AmbiguousFileError(
             f"{name!r} holds numbers without a place in the world; give {say('reference')}, a Grid."
         )
-    zarr = path.is_dir()
-    shape = _zarr_array(path).shape if zarr else _numpy_shape(path)
-    axes, components, frame, notes = _choices(name, tuple(shape), reference, options)
+    axes, components, frame, notes = _choices(name, _numpy_shape(path), reference, options)
     sizes = dict(zip("xyz", reference.size, strict=False)) | {"c": reference.d}
-    wanted = tuple(sizes[axis] for axis in axes)
-    values = load_zarr(path, wanted) if zarr else load_numpy(path, wanted)
+    values = load_numpy(path, tuple(sizes[axis] for axis in axes))
     # To components first, then array order z, y, x.
     order = [axes.index(axis) for axis in "c" + "zyx"[3 - reference.d :]]
     vectors = values.transpose(order)
     reverse = components != "xyz"[: reference.d]
     vectors = np.ascontiguousarray(vectors[::-1] if reverse else vectors)
     notes.append(f"The array is read with axes {axes!r} and components {components!r}.")
-    stored = StoredField(name, "Zarr" if zarr else "NumPy", vectors, reference, None, notes)
+    stored = StoredField(name, "NumPy", vectors, reference, None, notes)
     chosen, absolute = settled(stored, replace(options, frame=frame), "")
     if options.convention is None:
         notes.append(
@@ -134,23 +127,6 @@ def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...] | No
             f"{name!r} holds an array of shape {tuple(shape)[:8]}, but the reference grid and the layout ask for "
             f"{wanted}."
         )
-
-
-def load_zarr(path: Path, wanted: tuple[int, ...]) -> Vectors:
-    """Load the one array of a Zarr folder; its shape is checked first, since missing chunks cost no room on disk."""
-    with foreign_decoder(path, "a Zarr array"):
-        node = _zarr_array(path, wanted)
-        check_memory(path.name, math.prod(node.shape) * node.dtype.itemsize, lambda: size_on_disk(path))
-        values = np.asarray(node[...])
-    return as_floats(values, path.name)
-
-
-def _zarr_array(path: Path, wanted: tuple[int, ...] | None = None) -> Any:
-    with foreign_decoder(path, "a Zarr array"):
-        arrays = array_folders(path)
-        if len(arrays) != 1:
-            raise FileFormatError(f"{path.name!r} must hold one Zarr array, but holds {len(arrays)}.")
-        return open_array(arrays[0], lambda shape: _check_shape(path.name, shape, wanted))
 
 
 TAKES = frozenset({"layout", "components", "convention", "frame"})

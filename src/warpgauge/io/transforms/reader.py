@@ -10,7 +10,7 @@ from typing import Any, Literal
 from warpgauge.errors import AmbiguousFileError, InvalidInputError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, readable
-from warpgauge.io.transforms import elastix, ome_field
+from warpgauge.io.transforms import elastix
 from warpgauge.io.transforms.base import FunctionTransform, Options, Transform
 from warpgauge.io.transforms.chain import Chain, scaled
 from warpgauge.io.transforms.registry import CALLABLE, FORMATS, READERS, detect_format
@@ -39,9 +39,8 @@ def read_transform(
     Parameters
     ----------
     source : path, list, callable or Transform
-        A file (a folder for Zarr), a function of
-        (n, d) points, or a list of these **in the order of application to points** (the order of the
-        ``fwdtransforms`` of ANTs).
+        A file, a function of (n, d) points, or a list of these **in the order of application to points** (the order
+        of the ``fwdtransforms`` of ANTs).
     format : str, optional
         One of ``warpgauge.io.transforms.FORMATS``; told from the content by default. ``"learn2reg"`` and ``"fsl"`` have
         to be said.
@@ -50,9 +49,9 @@ def read_transform(
     reference, moving : Grid or image, optional
         Grids of the fixed and of the moving image; used only where a file does not say by itself what it needs.
     layout : str, optional
-        Axes of a NumPy or Zarr array, as in ``"zyxc"``; ``"current"`` or ``"2020"`` for Learn2Reg.
+        Axes of a NumPy array, as in ``"zyxc"``; ``"current"`` or ``"2020"`` for Learn2Reg.
     components : str, optional
-        Order of the components of a NumPy or Zarr array, as in ``"xyz"``.
+        Order of the components of a NumPy array, as in ``"xyz"``.
     convention : {"relative", "absolute"}, optional
         Whether vectors are displacements or positions; FSL files need it.
     frame : {"LPS", "RAS", "index"}, optional
@@ -103,8 +102,7 @@ def _refuse_reference_scale(source: Source, format_name: str | None) -> None:
     for one in members:
         if isinstance(one, str | os.PathLike):
             found = format_name or detect_format(Path(one))
-            on_reference = found in READERS and READERS[found].on_reference
-            if on_reference and not (found == "zarr" and ome_field.is_ome(Path(one))):
+            if found in READERS and READERS[found].on_reference:
                 raise InvalidInputError(
                     f"{Path(one).name!r}: a field of format {found!r} stands on the grid of the reference image, so it "
                     f"has no scale of its own; leave {say('scale')} out."
@@ -167,10 +165,7 @@ def _read_path(path: Path, format_name: str | None, options: Options, taken: set
     found = format_name or detect_format(path)
     if found == CALLABLE:
         raise InvalidInputError(f"{say('format', 'callable')} is for Python functions, but {path.name!r} is a path.")
-    if not path.is_dir():
-        existing_file(path, "transform")
-    elif found not in ("zarr", "ngff"):
-        raise InvalidInputError(f"{path.name!r} is a folder, but a transform of format {found!r} is a file.")
+    existing_file(path, "transform")
     taken |= READERS[found].takes
     with readable(path, f"a transform of format {found!r}"):
         transform = READERS[found].read(path, options)

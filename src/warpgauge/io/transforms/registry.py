@@ -25,14 +25,11 @@ from warpgauge.io.transforms import (
     linear,
     mapped_points,
     mni_xfm,
-    ngff,
     niftyreg,
-    ome_field,
     spm,
     warpy,
 )
 from warpgauge.io.transforms.base import NO, Format
-from warpgauge.io.zarr_arrays import DESCRIPTIONS
 
 READERS: dict[str, Format] = {
     entry.name: entry
@@ -44,8 +41,6 @@ READERS: dict[str, Format] = {
         deeperhistreg.FORMAT,
         *image_fields.FORMATS,  # after the programs whose files are NIfTI or MetaImage of a special kind
         array_fields.FORMAT,
-        ome_field.ZARR,
-        ngff.NGFF,
         learn2reg.FORMAT,
         fsl.FORMAT,
         linear.FORMAT,
@@ -67,13 +62,11 @@ _GZIP = b"\x1f\x8b"
 
 
 def detect_format(path: Path) -> str:
-    """Return the format of a file or folder by its content; raise where it is none of them."""
+    """Return the format of a file by its content; raise where it is none of them."""
     if path.is_dir():
-        if any((path / name).is_file() for name in DESCRIPTIONS):
-            return "ngff" if ngff.is_transformation(path) else "zarr"
         inside = sorted(file.name for pattern in _RESULTS for file in path.glob(pattern))
         advice = f"; of what it holds, give {' or '.join(map(repr, inside[-3:]))}" if inside else ""
-        raise FileFormatError(f"{path.name!r} is a folder without Zarr metadata, so it is no transform{advice}.")
+        raise FileFormatError(f"{path.name!r} is a folder, but a transform is a file{advice}.")
     file = existing_file(path, "transform")
     head = read_head(file, _HEAD)
     possible = list(READERS.values())

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, say
+from warpgauge.errors import InvalidInputError, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import check_folder, replace_file, replaced
+from warpgauge.io.files import check_folder, replace_file
 from warpgauge.io.images.array_files import nifti_image, nrrd_header
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
 from warpgauge.io.transforms.image_fields import OWN_NAME
 from warpgauge.io.transforms.linear import AffineTransform
-from warpgauge.io.transforms.ngff import is_transformation, linear_parts, write_ngff
-from warpgauge.io.transforms.ome_field import check_outside, write_ome_field
 
-SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd", ".mha", ".zarr", ".ngff.zarr")
+SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd")
 _BLOCK = 2**18
 _LEVEL = 4  # of gzip: higher levels rarely shrink a field further
 
@@ -33,9 +31,8 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
     transform : Transform
         What to write.
     path : path
-        Ends in ``.tfm`` or ``.txt`` (linear transforms and chains of them, exactly), or in ``.nii``, ``.nii.gz``,
-        ``.nrrd`` or ``.mha`` (a displacement field), in ``.zarr`` (the same as OME-Zarr, of any size), or in
-        ``.ngff.zarr`` (a coordinate transformation of OME-NGFF 0.6: affine matrices, or displacements).
+        Ends in ``.tfm`` or ``.txt`` (linear transforms and chains of them, exactly), or in ``.nii``, ``.nii.gz`` or
+        ``.nrrd`` (a displacement field; NIfTI has a header of single precision).
     grid : Grid, optional
         Where to sample the field: the grid of the fixed image. That of the transform itself by default.
 
@@ -50,41 +47,16 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
     if suffix is None:
         raise InvalidInputError(f"{file.name!r} must end in {', '.join(SUFFIXES)} to be written as a transform.")
     check_folder(file)
-    if suffix == ".ngff.zarr":
-        _write_group(transform, file, grid)
-        return file
-    if suffix == ".zarr":
-        nodes = _grid(transform, grid, file.name)
-        write_ome_field(transform, file, nodes)
-        return file
     if suffix in (".tfm", ".txt"):
         data = _itk_text(transform, file.name)
     else:
         nodes = _grid(transform, grid, file.name)
         vectors = _sampled(transform, nodes, file.name)
-        writer = {".nrrd": _nrrd, ".mha": _metaimage}.get(suffix, _nifti)
-        data = writer(vectors, nodes)
+        data = _nrrd(vectors, nodes) if suffix == ".nrrd" else _nifti(vectors, nodes)
         if suffix == ".nii.gz":
             data = gzip.compress(data, _LEVEL, mtime=0)
     replace_file(file, data)
     return file
-
-
-def _write_group(transform: Transform, folder: Path, grid: Grid | None) -> None:
-    """Write OME-NGFF beside the aim and then put it there; only another transformation of its kind is replaced."""
-    if folder.exists() and not (folder.is_dir() and (folder / "zarr.json").is_file() and is_transformation(folder)):
-        raise InvalidInputError(f"{folder.name!r} already exists and is not an OME-NGFF transformation; it is kept.")
-    nodes = vectors = None
-    if not linear_parts(transform):
-        nodes = _grid(transform, grid, folder.name)
-        if not np.allclose(nodes.direction, np.eye(nodes.d)):
-            raise InvalidInputError(
-                f"{folder.name!r} is not written: the grid is turned, and fields of OME-NGFF stand along the axes; "
-                f"give {say('grid')}, a grid along the axes."
-            )
-        vectors = _sampled(transform, nodes, folder.name)
-    with replaced(folder) as place:
-        write_ngff(transform, place, nodes, vectors)
 
 
 def _flat(transform: Transform) -> Iterator[Transform]:
@@ -132,7 +104,13 @@ def _sampled(transform: Transform, grid: Grid, name: str) -> Floats:
     vectors = np.empty((grid.d, grid.count))
     for part, points in grid.blocks(_BLOCK):
         vectors[:, part] = (transform.map(points) - points).T
-    check_outside(int(np.count_nonzero(np.isnan(vectors[0]))), grid, name)
+    outside = int(np.count_nonzero(np.isnan(vectors[0])))
+    if outside == grid.count:
+        raise InvalidInputError(f"{name!r} is not written: the transform is defined at none of the {outside} nodes.")
+    if outside:
+        warn_suspicious(
+            f"{name}: {outside} of {grid.count} nodes lie outside the transform's domain and are written as NaN."
+        )
     return vectors.reshape(grid.d, *grid.shape)
 
 
@@ -153,23 +131,3 @@ def _nifti(vectors: Floats, grid: Grid) -> bytes:
 def _nrrd(vectors: Floats, grid: Grid) -> bytes:
     header = nrrd_header(np.moveaxis(vectors, 0, -1), grid)
     return header + gzip.compress(_interleaved(vectors), _LEVEL, mtime=0)
-
-
-def _metaimage(vectors: Floats, grid: Grid) -> bytes:
-    lines = [
-        "ObjectType = Image",
-        f"NDims = {grid.d}",
-        "BinaryData = True",
-        "BinaryDataByteOrderMSB = False",
-        "CompressedData = False",
-        f"TransformMatrix = {_text(grid.direction.T)}",
-        f"Offset = {_text(grid.origin)}",
-        f"ElementSpacing = {_text(grid.spacing)}",
-        f"DimSize = {' '.join(map(str, grid.size))}",
-        f"ElementNumberOfChannels = {grid.d}",
-        "ElementType = MET_DOUBLE",
-        "ElementDataFile = LOCAL",
-    ]
-    if grid.units == "um":
-        lines.insert(-1, "DistanceUnits = um")
-    return ("\n".join(lines) + "\n").encode("ascii") + _interleaved(vectors)
