@@ -10,9 +10,7 @@ from dataclasses import asdict
 import click
 
 from warpgauge.cli.app import app
-from warpgauge.io.formats import rows
-from warpgauge.io.known_files import NOT_READ, TRANSFORMS
-from warpgauge.io.landmarks.registry import FORMATS as LANDMARKS
+from warpgauge.io.known_files import LANDMARKS, NOT_READ, TRANSFORMS
 
 MANY = 4
 _HEAD = """# Command reference
@@ -84,8 +82,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def formats() -> str:
     """Return the page of formats as Markdown."""
     columns = ("program", "files", "format", "version", "direction", "frame", "unit", "verified", "needs")
-    transforms = [list(asdict(one).values()) for one in TRANSFORMS]
-    landmarks = [list(row.values()) for row in rows(LANDMARKS.values())]
+    transforms, landmarks = ([list(asdict(one).values()) for one in rows] for rows in (TRANSFORMS, LANDMARKS))
     parts = ["### Transform files\n", table(columns, transforms), "\n### Not read\n"]
     parts += [
         table(("file", "what to do"), list(NOT_READ.items())),

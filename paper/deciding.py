@@ -44,7 +44,7 @@ SURE, SAMPLES = 0.95, 400
 LOOKS = (8, 11, 14, 18, 24, 30)
 ASKING = ("entropy", "both", "decide", "random")
 CALLS = ("one model", "five models", "t test", "verdict by one", "verdict by five")
-BEYOND_PX, FLOOR = 3.0, 0.1
+FLOOR = 0.1
 # Share of the questions that decide, by the way of asking; how many questions come first, without whose answers a model
 # cannot tell where a question decides; and questions of a round.
 DECIDING = {"entropy": 0.0, "both": 0.5, "decide": 0.9}
@@ -129,11 +129,11 @@ def drawn_questions(met: RegistrationSet, rows: Sequence[int], rng: np.random.Ge
     """Draw a round of questions that decide, as a project does."""
     left = np.setdiff1d(np.arange(len(met.answers)), rows)
     noise, places = met.answers.covariances.mean(axis=0), met.answers.fixed_points[left]
-    sizes = deciding_sizes(posterior(met, rows), places, met.at_answers[:, left], noise, BEYOND_PX * met.pixel)
+    sizes = deciding_sizes(posterior(met, rows), places, met.at_answers[:, left], noise)
     return [int(one) for one in left[sequential_draw(sizes, DECIDING_ROUND, rng)[0]]]
 
 
-def deciding_sizes(known: Any, places: Floats, mapped: Floats, noise: Floats, beyond: float) -> Floats:
+def deciding_sizes(known: Any, places: Floats, mapped: Floats, noise: Floats) -> Floats:
     """Return sizes to draw questions by that decide which transform is best, (n,), adding up to 1.
 
     A quarter is drawn as for a certificate, the rest by what an answer is expected to tell.
@@ -146,10 +146,8 @@ def deciding_sizes(known: Any, places: Floats, mapped: Floats, noise: Floats, be
         The transforms there.
     noise : (d, d) array
         Covariance of a placement.
-    beyond : float
-        How far outside two transforms answers count in full.
     """
-    sizes = contest_sizes(mapped, known.mean(places), known.covariance(places) + noise, beyond, FLOOR)
+    sizes = contest_sizes(mapped, known.mean(places), known.covariance(places) + noise, FLOOR)
     rows = np.arange(len(places))
     if len(rows) > _MOST_PLACES:
         rows = np.sort(np.random.default_rng(0).choice(len(places), _MOST_PLACES, replace=False))

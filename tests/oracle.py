@@ -768,20 +768,6 @@ def mixture_wealth(tickets) -> float:
     return integrate.quad(wealth, 0.0, 1.0, epsabs=0, epsrel=1e-11, limit=200)[0]
 
 
-def segment_difference(first, second, answer, beyond: float) -> float:
-    """|second - y'|^2 - |first - y'|^2, with y' the answer's foot on the line through both, at most ``beyond`` outside.
-
-    What of the answer lies off the line is the same for both and cancels.
-    """
-    first, second, answer = (np.asarray(one, dtype=float) for one in (first, second, answer))
-    size = math.sqrt(sum((b - a) ** 2 for a, b in zip(first, second, strict=True)))
-    if size == 0:
-        return 0.0
-    unit = (second - first) / size
-    at = min(max(float((answer - first) @ unit), -beyond), size + beyond)
-    return (size - at) ** 2 - at**2
-
-
 def draw_tickets(values, chances, limit: float) -> list[float]:
     """(c + d) / (q (C_left - seen)), draw by draw: what is still left of the limit before each of them."""
     found, left = [], limit
@@ -789,25 +775,6 @@ def draw_tickets(values, chances, limit: float) -> list[float]:
         found.append(value / (chance * left))
         left -= value
     return found
-
-
-def exact_claims(first, second, answers, distances, rows, chances, ladder) -> tuple[float, list[float]]:
-    """Largest wealth so far for "the first is better": by the mean error, and by the squared error at each R0.
-
-    ``first``, ``second`` and ``answers`` are at the drawn ``rows``, ``distances`` of both transforms at all targets.
-    """
-
-    def most(losses, bounds) -> float:
-        values = [bounds[row] + loss for row, loss in zip(rows, losses, strict=True)]
-        given = draw_tickets(values, chances, sum(bounds))
-        return max(mixture_wealth(given[: n + 1]) for n in range(len(given)))
-
-    lengths = [math.dist(b, y) - math.dist(a, y) for a, b, y in zip(first, second, answers, strict=True)]
-    steps = []
-    for R0 in ladder:
-        losses = [segment_difference(a, b, y, R0) for a, b, y in zip(first, second, answers, strict=True)]
-        steps.append(most(losses, [D * D + 2 * R0 * D for D in distances]))
-    return most(lengths, list(distances)), steps
 
 
 def ordered_draws(sizes, count: int):

@@ -72,6 +72,12 @@ def joined(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
+def lines_text(lines: Mapping[str, str]) -> str:
+    """Return named lines as text, one below the other."""
+    width = max(map(len, lines), default=0)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
+
+
 def cell(value: Any) -> str:
     """Return a cell of a table as text."""
     return value if isinstance(value, str) else number(value)

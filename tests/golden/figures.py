@@ -159,30 +159,6 @@ def _map_files(place: Path) -> dict[str, Any]:
     return found
 
 
-def _certificate(place: Path, *options: str) -> dict[str, Any]:
-    """A certificate without what names this project and this moment."""
-    content = ask("certify", place, *options)
-    for key in ("created", "digest", "software", "images"):
-        del content[key]
-    for key in ("id", "log"):
-        del content["project"][key]
-    content["audit"].pop("elsewhere", None)  # other figures are of the same images
-    for one in content["transforms"].values():
-        del one["hashes"]
-    del content["targets"]["hash"]
-    return content  # type: ignore[no-any-return]
-
-
-def _unsealed(place: Path) -> dict[str, Any]:
-    file = place.parent / "certificate.json"
-    content = _certificate(place, "--out", str(file))
-    return {
-        "certificate": content,
-        "check": ask("certify", "--check", file, place),
-        "after": brief(ask("evaluate", place)),
-    }
-
-
 def _undefined(place: Path) -> dict[str, Any]:
     add_part(place)
     paper = brief(ask("evaluate", place, "--centre", "prior", "--tolerance", 1))
@@ -217,8 +193,8 @@ def _report(place: Path) -> dict[str, Any]:
     """All numbers of the report but those of this machine, this moment and this project."""
     call("report", place, "--out", place.parent / "report.html", "--no-maps", "--tolerance", 1.5)
     found = json.loads((place.parent / "report.json").read_text(encoding="utf-8"))
-    for key in ("created", "versions", "project", "images", "hashes", "transforms", "certificate", "evaluation"):
-        del found[key]  # the last two are items of their own
+    for key in ("created", "versions", "project", "images", "hashes", "transforms", "audit", "evaluation"):
+        del found[key]  # the last is an item of their own
     return found  # type: ignore[no-any-return]
 
 
@@ -261,12 +237,6 @@ def _numbers(place: Path, **options: Any) -> dict[str, Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _aggregates(place: Path) -> dict[str, Any]:
-    """What a certificate of a real project says, without answers."""
-    content = _certificate(place)
-    return {key: content[key] for key in ("audit", "design_based", "model_based", "contradictions", "verdict")}
-
-
 Item = tuple[str, Callable[[Path], dict[str, Any]]]
 ITEMS: dict[str, Item] = {
     "small-evaluate": ("small", lambda place: ask("evaluate", place)),
@@ -277,15 +247,11 @@ ITEMS: dict[str, Item] = {
     "small-points": ("small", _points),
     "small-maps": ("small", lambda place: _maps(place, "near", 4, 0.5)),
     "small-map-files": ("small", _map_files),
-    "small-certificate": ("small", _certificate),
     "small-report": ("small", _report),
     "small-study": ("small", _study),
     "sealed-evaluate": ("sealed", lambda place: ask("evaluate", place)),
-    "sealed-certificate": ("sealed", _certificate),
-    "sealed-opened": ("sealed", _unsealed),
     "cima-evaluate": ("cima", lambda place: _numbers(place, samples=300)),
     "cima-prior": ("cima", lambda place: _numbers(place, centre="prior", tolerance=10)),
-    "cima-certificate": ("cima", _aggregates),
     "cima-maps": ("cima", lambda place: _maps(place, "part", 24, 10.0)),
     "lung-evaluate": ("lung", lambda place: _numbers(place, samples=300, tolerance=2)),
     "lung-prior": ("lung", lambda place: _numbers(place, samples=300, centre="prior")),

@@ -10,7 +10,7 @@ import pytest
 
 from session.tools import Rater, lattice, make
 from warpgauge import Annotations, default_posterior
-from warpgauge.audit.designs import contest_sizes
+from warpgauge.audit import contest_sizes
 from warpgauge.evaluation import AuditWatch, certify_project
 from warpgauge.project import Project
 from warpgauge.session import Session
@@ -84,7 +84,7 @@ def test_questions_are_drawn_for_the_leader_against_the_undecided(tmp_path):
             names = [name for name in mapped if name not in excluded] if len(excluded) < 2 else list(mapped)
             values = np.stack([mapped[name] for name in names])
             covariances = known.covariance(places) + noise
-            sizes = contest_sizes(values, known.mean(places), covariances, 3 * project.fixed_grid.pixel, 0.1)
+            sizes = contest_sizes(values, known.mean(places), covariances, 0.1)
             for target, probability in zip(drawn.targets, drawn.probabilities, strict=True):
                 assert probability == pytest.approx(sizes[target] / sizes.sum(), rel=1e-9)
                 sizes[target] = 0.0

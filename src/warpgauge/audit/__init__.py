@@ -4,33 +4,7 @@ A unit of a finite population is drawn with a known probability and answered; wh
 whatever the shape of the errors, at every look.
 """
 
-from warpgauge.audit.bounded_losses import (
-    GateDraws,
-    beyond_segment,
-    length_difference,
-    relative_gate_tickets,
-    segment_bound,
-    segment_difference,
-)
-from warpgauge.audit.designs import contest_sizes, draw_sizes, sequential_draw
-from warpgauge.audit.estimators import Draws
-from warpgauge.audit.tickets import answers_left, fewest_answers, log_wealth, pooled_tickets, proven, tickets
+from warpgauge.audit.draws import contest_sizes, mean_weights, sequential_draw
+from warpgauge.audit.tickets import answers_left, log_wealth, proven, tickets
 
-__all__ = [
-    "Draws",
-    "GateDraws",
-    "answers_left",
-    "beyond_segment",
-    "contest_sizes",
-    "draw_sizes",
-    "fewest_answers",
-    "length_difference",
-    "log_wealth",
-    "pooled_tickets",
-    "proven",
-    "relative_gate_tickets",
-    "segment_bound",
-    "segment_difference",
-    "sequential_draw",
-    "tickets",
-]
+__all__ = ["answers_left", "contest_sizes", "log_wealth", "mean_weights", "proven", "sequential_draw", "tickets"]

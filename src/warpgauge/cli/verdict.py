@@ -19,7 +19,7 @@ from warpgauge.cli.options import (
     trust_option,
 )
 from warpgauge.cli.output import note, print_facts, print_json, progress
-from warpgauge.display import text_table
+from warpgauge.display import lines_text
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES
 
@@ -271,9 +271,9 @@ def certify(
 ) -> None:
     """Compare transforms by random audit questions.
 
-    TRANSFORMS are names in PROJECT; by default all are compared. The audit's verdict relies only on the random draw of
-    its questions (see warpgauge new --audit), whatever the shape of the errors and however often you look, and is
-    printed beside the model's verdict. If the two contradict each other, a sentence explains what that means.
+    TRANSFORMS are names in PROJECT; by default all are compared. Tells which of them may still be the best in mean
+    error. What is proven relies only on the random draw of the questions (see warpgauge new --audit), whatever the
+    shape of the errors and however often you look. What the model says stands beside it.
     """
     from warpgauge.evaluation import certify_project
     from warpgauge.project import Project
@@ -285,13 +285,11 @@ def certify(
         raise click.UsageError("Name a PROJECT, or a certificate with --check.")
     with Project.open(project) as opened:
         chosen = chosen_transforms(opened, transforms)
-        found = certify_project(opened, chosen, out=out, signed_off_by=signed_off_by, unseal=out is not None)
+        found = certify_project(opened, chosen, out=out, signed_off_by=signed_off_by)
     if as_json:
         print_json(found.content)
         return
-    click.echo(text_table(*found.table(), found.title) + "\n")
-    for sentence in found.sentences:
-        click.echo(sentence, err=sentence in found.notes)
+    click.echo(str(found))
     if out is not None:
         click.echo(f"Certificate: {out} ({found.content['digest'][:19]}...)")
 
@@ -307,10 +305,9 @@ def _check(path: Path, folder: Path | None, as_json: bool) -> None:
         with Project.open(folder) as opened:
             problems = check_certificate(content, opened)
     if as_json:
-        print_json({"confirmed": not problems, "problems": problems, "verdict": content["verdict"]})
+        print_json({"confirmed": not problems, "problems": problems, "lines": content["lines"]})
     elif not problems:
-        covered = "answers and verdict" if content["answers"] is not None else "digest (the answers are sealed)"
-        click.echo(f"Confirmed: {covered}{' and project' if folder else ''}.\n{content['verdict']}")
+        click.echo(f"Confirmed: answers and verdict{' and project' if folder else ''}.\n{lines_text(content['lines'])}")
     else:
         for problem in problems:
             click.echo(f"NOT CONFIRMED: {problem}")
@@ -333,7 +330,7 @@ Example:
 @project_argument
 @click.argument("new")
 @click.option("--against", required=True, help="Baseline: a transform of the project, or a file.")
-@click.option("--margin", default="0", show_default=True, help="Accepted difference in error: 0.1mm, 0.1 or 5%.")
+@click.option("--margin", default="0", show_default=True, help="Accepted difference in mean error: 0.1mm, 0.1 or 5%.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="One minus the error rate of codes 0 and 1.")
 @json_option
 def gate(project: Path, new: str, against: str, margin: str, level: float, as_json: bool) -> None:

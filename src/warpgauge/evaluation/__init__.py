@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.error_scores import RankDistribution, norm_name
-from warpgauge.evaluation.audit import Apart, AuditData, audit_data
-from warpgauge.evaluation.audit_watch import AuditWatch
+from warpgauge.evaluation.audit import AuditData, AuditVerdict, audit_data, audit_verdict, project_audit
 from warpgauge.evaluation.certificate import (
+    AuditWatch,
     Certificate,
     certify_project,
     check_certificate,
-    project_certificate,
     read_certificate,
 )
 from warpgauge.evaluation.comparison import Comparison, Scene, Values, landmark_table
 from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, Trust, diagnose, trust
-from warpgauge.evaluation.exact_verdict import CLEAR, ExactVerdict, exact_verdict, ladder_of
 from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
@@ -35,15 +33,13 @@ from warpgauge.evaluation.truth import Judgement, Truth
 from warpgauge.evaluation.verdict import Outcome, Region, Verdict
 
 __all__ = [
-    "CLEAR",
-    "Apart",
     "AuditData",
+    "AuditVerdict",
     "AuditWatch",
     "Certificate",
     "Comparison",
     "Diagnostics",
     "Evaluation",
-    "ExactVerdict",
     "Flag",
     "FurtherAnnotations",
     "GateResult",
@@ -64,6 +60,7 @@ __all__ = [
     "Values",
     "Verdict",
     "audit_data",
+    "audit_verdict",
     "certify_project",
     "check_certificate",
     "default_step",
@@ -71,18 +68,16 @@ __all__ = [
     "evaluate",
     "evaluate_comparison",
     "evaluate_project",
-    "exact_verdict",
     "further_by_growth",
     "gate_audit",
     "gate_project",
     "jacobian_determinants",
     "judge",
     "known_targets",
-    "ladder_of",
     "landmark_table",
     "leak_tests",
     "norm_name",
-    "project_certificate",
+    "project_audit",
     "project_comparison",
     "project_posterior",
     "read_certificate",

@@ -1,363 +1,412 @@
-"""Data of a project's audit: the drawn places, the answers, and the transforms' values there.
+"""The audit: random answers, and what they prove about transforms by the draw alone, without any model.
 
-`AuditData` holds all data of a verdict by the random draw as plain arrays, so that a certificate can include them and
-be checked without the project. The population are the places at which the targets are asked; where a transform is not
-defined at one, it counts there as no registration.
+The population are the places at which the targets are asked. What is compared is the mean error, the distance from the
+experts' answers with their scatter. Two errors at a place differ by at most the distance of the two transforms there
+(triangle inequality), which is known everywhere before any answer: nothing has to be capped or assumed. Where a
+transform is not defined it counts as no registration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import asdict, dataclass, fields
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from warpgauge.audit.estimators import Draws
+from warpgauge.audit import answers_left, mean_weights, proven, tickets
 from warpgauge.core.arrays import Bools, Floats, Ints
+from warpgauge.display import counted, joined, length, lines_text, percent
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.evaluation.comparison import Comparison, mapped
-from warpgauge.project import DrawAudit, Project, State
+from warpgauge.io.files import plain
+from warpgauge.project import Project, State
 from warpgauge.session.audit_questions import audit_places
-from warpgauge.session.fused_annotations import LocatedAnnotations, located_annotations
+from warpgauge.session.fused_annotations import located_annotations
 from warpgauge.session.prior import default_covariance
 
-# Shares of the places for which `Apart.largest` is known; the last is all of them.
-SHARES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+CONFIDENCE = 0.95
+# At most so many pairs that are open are named; a forecast of more answers than this is none.
+MOST_NAMED, FAR = 3, 1000
+
+
+@dataclass(frozen=True)
+class Question:
+    """An audit question that raters have reached or passed over."""
+
+    row: int
+    """Which place of the population it is."""
+    probability: float
+    """Of its draw, among the places that were left."""
+    point: tuple[float, ...]
+    """As marked, or else as asked; fixed world."""
+    match: tuple[float, ...] | None
+    """The answer in the moving world, raters fused; None where nobody placed it."""
+    pending: bool
+    """Whether nobody has reached it although a later question is answered."""
+    sealed: bool
+    known_from: float
+    """Generation from which the answer could be known: when it was opened, or, never sealed, when it was drawn."""
+    moved: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
-    """How far transforms lie apart: the bounds of exact tickets, which are known before any answer.
+class Asked:
+    """The population of an audit, its questions in the order of the draw, and how many more wait in the list."""
 
-    Attributes
-    ----------
-    at_draws : (P, n) array
-        Distances of every two transforms, in the order of `itertools.combinations`, at the drawn places.
-    largest : (P, 2, S) array
-        Sums of the distances and of their squares over the places where they are largest, for the `SHARES` of the
-        places; the last are the sums over all places.
-    """
+    places: Floats
+    questions: tuple[Question, ...]
+    waiting: int
 
-    at_draws: Floats
-    largest: Floats
+    @property
+    def points(self) -> Floats:
+        """All points at which transforms are needed: the places of the population, then those of the questions."""
+        return np.concatenate([self.places, [question.point for question in self.questions]])
 
-    @classmethod
-    def of(cls, values: Floats, rows: Ints) -> Apart:
-        """Return the distances of transforms (K, N, d) at all places, of which some rows were drawn."""
-        K, N, _ = values.shape
-        ends = np.ceil(np.array(SHARES) * N).astype(np.int64) - 1
-        apart = [np.linalg.norm(values[a] - values[b], axis=1) for a, b in combinations(range(K), 2)]
-        falling = [np.sort(one)[::-1] for one in apart]
-        largest = [[np.cumsum(one)[ends], np.cumsum(np.square(one))[ends]] for one in falling]
-        return cls(
-            np.array([one[rows] for one in apart]).reshape(-1, len(rows)),
-            np.array(largest, dtype=np.float64).reshape(-1, 2, len(SHARES)),
-        )
+
+def asked_questions(project: Project) -> Asked | None:
+    """Return the audit of a project from its log, sealed answers included; None before the first answer."""
+    with project.lock:
+        state = project.state
+        drawn = [query for query in state.queries if query.audit is not None]
+        reached = {query.number for query in drawn if state.is_taken(query.number)}
+        if not reached:
+            return None
+        default = default_covariance(project.fixed_grid, project.settings)
+        located = located_annotations(state, project.d, default, sealed=True)
+        questions = []
+        for query in drawn:
+            if query.audit is None or query.number > max(reached):
+                continue
+            number, place = query.audit
+            design = state.audits[number]
+            at = located.row_at(query.number)
+            opened = state.opened_at(query.number) or np.inf
+            questions.append(
+                Question(
+                    row=design.targets[place],
+                    probability=design.probabilities[place],
+                    point=query.point if at is None else tuple(located.annotations.fixed_points[at]),
+                    match=None if at is None else tuple(located.annotations.moving_points[at]),
+                    pending=query.number not in reached,
+                    sealed=state.is_sealed(query.number),
+                    known_from=opened if state.was_sealed(query.number) else design.generation,
+                    moved=at is not None and located.marks[at][0].moved,
+                )
+            )
+    return Asked(audit_places(project)[0], tuple(questions), len(drawn) - len(questions))
+
+
+def audited_points(project: Project) -> Floats | None:
+    """Return the points at which an audit needs transforms; None before the first answer."""
+    asked = asked_questions(project)
+    return None if asked is None else asked.points
+
+
+def family_of(state: State, names: Collection[str]) -> int:
+    """Return among how many transforms some were chosen: all that the project ever had, and others from elsewhere."""
+    return len(state.first_added) + len([name for name in names if name not in state.transforms])
 
 
 @dataclass(frozen=True, eq=False)
 class AuditData:
-    """Audit questions that raters have reached, in the order in which they were drawn.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Transforms, K.
-    draws : Draws
-        All n questions that were reached, skipped ones among them; units are the project's targets.
-    answered : (n,) array of bool
-        Placed by at least one rater; the others were skipped, put aside or taken out.
-    matches, covariances : (n, d) and (n, d, d) arrays
-        Moving world points, raters fused; NaN where not answered.
-    mapped : (K, n, d) array
-        The transforms at the points that were marked; NaN where a transform is not defined.
-    sealed : (n,) array of bool
-    moved : int
-        Answers whose rater marked another point than the one asked.
-    waiting : int
-        Questions in the list that no rater has reached.
-    pending : (n,) array of bool, optional
-        Questions that no rater has reached although a later one is answered.
-    apart : Apart or None
-        None in certificates of former schemas.
-    bets : (K, n) array of bool, optional
-        Draws that may prove something about a transform: drawn one at a time, and with an answer that could not be
-        known when the transform was added.
-    undefined : (K,) array, optional
-        Share of the places at which a transform is not defined.
-    pixel, diagonal : float
-        Of the fixed image and of the moving one, in world units.
-    asked : (K, n, d) array or None
-        The transforms at the drawn places as they were asked; not part of a certificate.
-    """
+    """K transforms at the n questions of an audit: all that its verdict rests on, as a certificate holds it."""
 
     names: tuple[str, ...]
-    draws: Draws
-    answered: Bools
+    population: int
+    """Number of places N."""
+    rows: Ints
+    """Place of each question (n,), in the order of the draws."""
+    probabilities: Floats
+    """Of each draw (n,), among the places left."""
     matches: Floats
-    covariances: Floats
+    """Answers (n, d) in the moving world; NaN where there is none."""
     mapped: Floats
+    """Transforms (K, n, d) at the points that were marked."""
+    asked: Floats
+    """Transforms (K, n, d) at the places that were asked."""
+    distances: Floats
+    """Sums (K, K) of the distances of every two transforms over the population."""
+    pending: Bools
+    """Questions (n,) that were passed over: they count against every claim."""
+    bets: Bools
+    """Draws (K, n) that may prove something about a transform: it was added before the answer could be known."""
     sealed: Bools
+    undefined: Floats
+    """Share of the places (K,) at which a transform is not defined."""
     moved: int = 0
     waiting: int = 0
-    pending: Bools | None = None
-    apart: Apart | None = None
-    bets: Bools | None = None
-    undefined: Floats | None = None
-    pixel: float = 1.0
-    diagonal: float = np.inf
-    asked: Floats | None = None
+
+    def __post_init__(self) -> None:
+        K, n, d = self.mapped.shape
+        shapes = {
+            "rows": (n,), "probabilities": (n,), "matches": (n, d), "asked": (K, n, d), "distances": (K, K),
+            "pending": (n,), "bets": (K, n), "sealed": (n,), "undefined": (K,),
+        }  # fmt: skip
+        wrong = [name for name, shape in shapes.items() if getattr(self, name).shape != shape]
+        if wrong or len(self.names) != K:
+            raise InvalidInputError(f"The arrays of an audit do not fit together: {', '.join(wrong) or 'names'}.")
+        if len(set(self.rows.tolist())) < n or not all(0 <= row < self.population for row in self.rows):
+            raise InvalidInputError("An audit draws each place of its population at most once.")
+        if not ((self.probabilities > 0) & (self.probabilities <= 1 + 1e-9)).all():
+            raise InvalidInputError("Probabilities of draws must lie above 0 and not above 1.")
+
+    @classmethod
+    def of(cls, asked: Asked, values: Floats, names: tuple[str, ...], bets: Bools, instead: Floats) -> AuditData:
+        """Return the data of transforms by their values (K, N + n, d) at all points, ``instead`` where undefined."""
+        questions, N = asked.questions, len(asked.places)
+        undefined = np.asarray(~np.isfinite(values).all(axis=2))
+        filled = np.where(undefined[:, :, None], instead, values)
+        places = filled[:, :N]
+        rows = np.array([question.row for question in questions], dtype=np.int64)
+        nothing = (np.nan,) * values.shape[2]
+        matches = [nothing if question.match is None else question.match for question in questions]
+        return cls(
+            names,
+            N,
+            rows,
+            np.array([question.probability for question in questions]),
+            np.array(matches, dtype=np.float64),
+            filled[:, N:],
+            places[:, rows],
+            np.array([[np.linalg.norm(one - other, axis=1).sum() for other in places] for one in places]),
+            np.array([question.pending for question in questions]),
+            bets,
+            np.array([question.sealed for question in questions]),
+            undefined[:, :N].mean(axis=1),
+            sum(question.moved for question in questions),
+            asked.waiting,
+        )
 
     @property
-    def usable(self) -> Bools:
-        """Questions that are answered, at points where every transform is defined."""
-        return np.asarray(self.answered & np.isfinite(self.mapped).all(axis=(0, 2)))
+    def answered(self) -> Bools:
+        """Questions (n,) that at least one rater placed; the others were skipped, put aside or taken out."""
+        return np.asarray(np.isfinite(self.matches).all(axis=1))
 
-    def bets_on(self, *rows: int) -> Bools:
-        """Draws that may prove something about some of the transforms together, (n,)."""
-        if self.bets is None:
-            return np.ones(len(self.draws), dtype=bool)
-        return np.asarray(self.bets[list(rows)].all(axis=0))
+    @property
+    def errors(self) -> Floats:
+        """Distances (K, n) of the transforms from the answers; 0 where there is none."""
+        known = np.where(self.answered[:, None], self.matches, self.mapped)
+        return np.asarray(np.linalg.norm(self.mapped - known, axis=2))
 
-    def squares(self) -> Floats:
-        """Squared errors (K, n) less the trace of the placement's covariance; zero where not usable.
+    @property
+    def mean_errors(self) -> Floats:
+        """Estimated mean errors (K,) over the population; NaN without an answer."""
+        weights = mean_weights(self.probabilities[self.answered], self.population)
+        total = weights.sum()
+        return self.errors[:, self.answered] @ weights / (total if total > 0 else np.nan)
 
-        Unbiased where the stated covariances are right; differences of two transforms are unbiased in any case.
+    def claim(
+        self, new: int, baseline: int, *, share: float = 0.0, length: float = 0.0, skips_count: bool = False
+    ) -> Floats:
+        """Return tickets (n,) for "the mean error of new is below (1 + share) times the baseline's, plus length".
+
+        If that is false, ``v = |delta| + (1 + share) e_baseline - e_new`` adds up over all places to at most the sum of
+        ``|delta|`` less N lengths, delta the difference of the two transforms; no v is below 0, as e_new is at most
+        ``e_baseline + |delta|``. A skipped question shows no difference (with ``skips_count``: the largest), one that
+        was passed over the largest. Where a rater marked another point, the bound is that of the place that was asked.
         """
-        distances = np.square(self.mapped - self.matches).sum(axis=2)
-        return np.where(self.usable, distances - np.trace(self.covariances, axis1=1, axis2=2), 0.0)
+        apart = np.linalg.norm(self.asked[new] - self.asked[baseline], axis=1)
+        gained = np.clip(self.errors[baseline] - self.errors[new], -apart, apart)
+        values = apart + gained + share * self.errors[baseline]
+        against = ~self.answered if skips_count else self.pending
+        limit = float(self.distances[new, baseline]) - self.population * length
+        bets = self.bets[new] & self.bets[baseline]
+        return tickets(np.where(against, 0.0, values), self.probabilities, limit, bets)
+
+    def proves(self, new: int, baseline: int, alpha: float, **claim: Any) -> bool:
+        """Return whether a claim has been proven at any look, with an error of at most alpha."""
+        drawn = self.claim(new, baseline, **claim)
+        return bool(len(drawn) and proven(drawn, alpha)[-1])
+
+    def forecast(self, new: int, baseline: int, alpha: float, **claim: Any) -> float:
+        """Return about how many further answers like those so far prove a claim; infinite where they would not."""
+        bets = self.bets[new] & self.bets[baseline]
+        return answers_left(self.claim(new, baseline, **claim)[bets], alpha)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values; None for what is not known."""
-        return {
-            "names": list(self.names),
-            "population": self.draws.population,
-            "targets": self.draws.rows.tolist(),
-            "probabilities": self.draws.probabilities.tolist(),
-            "rounds": self.draws.rounds.tolist(),
-            "answered": self.answered.tolist(),
-            "matches": _plain(self.matches),
-            "covariances": _plain(self.covariances),
-            "mapped": _plain(self.mapped),
-            "sealed": self.sealed.tolist(),
-            "moved": self.moved,
-            "waiting": self.waiting,
-        } | ({} if self.apart is None else self._exact())
-
-    def _exact(self) -> dict[str, Any]:
-        """Return what exact verdicts need beside the answers."""
-        assert self.apart is not None
-        return {
-            "pending": None if self.pending is None else self.pending.tolist(),
-            "apart_at_draws": self.apart.at_draws.tolist(),
-            "apart_largest": self.apart.largest.tolist(),
-            "bets": None if self.bets is None else self.bets.tolist(),
-            "undefined": None if self.undefined is None else self.undefined.tolist(),
-            "pixel": self.pixel,
-            "diagonal": self.diagonal,
-        }
+        """All of it as plain values; None for NaN."""
+        content: dict[str, Any] = plain({field.name: getattr(self, field.name) for field in fields(self)})
+        return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> AuditData:
         """Read it back."""
+        kinds = {"rows": np.int64, "pending": bool, "bets": bool, "sealed": bool}
         try:
-            rows = np.array(content["targets"], dtype=np.int64)
-            draws = Draws(
-                rows,
-                np.array(content["probabilities"], dtype=np.float64),
-                np.array(content["rounds"], dtype=np.int64),
-                int(content["population"]),
-            )
-            arrays = {
-                name: None if content[name] is None else np.array(content[name], dtype=np.float64)
-                for name in ("matches", "covariances", "mapped")
+            values: dict[str, Any] = {
+                "names": tuple(map(str, content["names"])),
+                **{name: int(content[name]) for name in ("population", "moved", "waiting")},
             }
-            return cls(
-                tuple(str(name) for name in content["names"]),
-                draws,
-                np.array(content["answered"], dtype=bool),
-                sealed=np.array(content["sealed"], dtype=bool),
-                moved=int(content["moved"]),
-                waiting=int(content["waiting"]),
-                **arrays,  # type: ignore[arg-type]
-                **(_read_exact(content, len(rows)) if "apart_largest" in content else {}),
-            )
+            for field in fields(cls):
+                if field.name not in values:
+                    values[field.name] = np.array(content[field.name], dtype=kinds.get(field.name, np.float64))
+            return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"The audit in the certificate cannot be read: {error}.") from error
 
 
-def _read_exact(content: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """Read what exact verdicts need beside the answers."""
-    largest = np.array(content["apart_largest"], dtype=np.float64).reshape(-1, 2, len(SHARES))
-    at_draws = np.array(content["apart_at_draws"], dtype=np.float64).reshape(-1, n)
-    return {
-        "apart": Apart(at_draws, largest),
-        **{
-            name: None if content[name] is None else np.array(content[name], dtype=bool) for name in ("pending", "bets")
-        },
-        "undefined": None if content["undefined"] is None else np.array(content["undefined"], dtype=np.float64),
-        "pixel": float(content["pixel"]),
-        "diagonal": float(content["diagonal"]),
-    }
-
-
-def _plain(array: Floats | None) -> Any:
-    if array is None:
+def project_audit(project: Project, comparison: Comparison) -> AuditVerdict | None:
+    """Return what the audit proves of the project's own transforms; None with fewer than two or without an answer."""
+    names = [name for name in comparison.transforms if name in project.state.transforms]
+    if len(names) < 2 or asked_questions(project) is None:
         return None
-    plain = array.astype(object)
-    plain[np.isnan(array)] = None
-    return plain.tolist()
-
-
-def audited_points(project: Project) -> Floats | None:
-    """Return the places of the audit, then the point of each question, as marked or else as asked; None without any."""
-    asked = _asked(project)
-    return None if asked is None else asked.mapped_at
+    data = audit_data(project, comparison.among(names))
+    return audit_verdict(data, family=family_of(project.state, names), units=project.units)
 
 
 def audit_data(project: Project, comparison: Comparison) -> AuditData:
-    """Gather the audit of a project, sealed answers included.
-
-    Parameters
-    ----------
-    project : Project
-    comparison : Comparison
-        Of the transforms to certify, over the project's targets.
-    """
+    """Return the audit of a project, sealed answers included, for the transforms of a comparison over its targets."""
     if not comparison.transforms:
         raise InvalidInputError("There is no transform to certify; add some with warpgauge add-transform.")
-    asked = _asked(project)
+    asked = asked_questions(project)
     if asked is None:
-        share = project.settings.audit
-        drawn = any(query.audit is not None for query in project.state.queries)
-        todo = "annotate PROJECT" if drawn or share else "annotate PROJECT --audit 0.3"
-        raise InvalidInputError(
-            f"No audit question has been answered, so there is nothing to certify; answer some with warpgauge {todo}."
-        )
-    points = asked.mapped_at
-    if comparison.audited is None or not np.array_equal(comparison.audited, points):
-        values = mapped(comparison.transforms.values(), points)
-    else:
+        todo = "warpgauge annotate PROJECT" if project.settings.audit else "make the project with new --audit 0.25"
+        raise InvalidInputError(f"No audit question has been answered, so there is nothing to certify: {todo}.")
+    points, names, state = asked.points, tuple(comparison.transforms), project.state
+    if comparison.audited is not None and np.array_equal(comparison.audited, points):
         values = comparison.values.audited
-    N = len(asked.places)
-    undefined = np.asarray(~np.isfinite(values).all(axis=2))
-    filled = np.where(undefined[:, :, None], comparison.posterior.prior.prior_mean(points), values)
-    return AuditData(
-        tuple(comparison.transforms),
-        asked.draws,
-        asked.answered,
-        asked.matches,
-        asked.covariances,
-        np.ascontiguousarray(filled[:, N:]),
-        asked.sealed,
-        asked.moved,
-        asked.waiting,
-        asked.pending,
-        Apart.of(filled[:, :N], asked.draws.rows),
-        _bets(project.state, asked, tuple(comparison.transforms)),
-        undefined[:, :N].mean(axis=1),
-        project.fixed_grid.pixel,
-        project.moving_grid.diagonal,
-        np.ascontiguousarray(filled[:, :N][:, asked.draws.rows]),
-    )
+    else:
+        values = mapped(comparison.transforms.values(), points)
+    bets = []
+    for name in names:
+        record = state.transforms.get(name)
+        # Of a transform from elsewhere it is not known when it was made; the gate says how many answers were open.
+        added = -1 if record is None else state.first_added[record.content]
+        bets.append([added < question.known_from for question in asked.questions])
+    return AuditData.of(asked, values, names, np.array(bets), comparison.posterior.prior.prior_mean(points))
 
 
-def family_of(state: State, names: Collection[str]) -> int:
-    """Return among how many transforms some were chosen: all that the project ever had, and others that are given."""
-    return len(state.first_added) + len([name for name in names if name not in state.transforms])
+@dataclass(frozen=True)
+class OpenPair:
+    """Two transforms of which either may still be the best, and about how many more answers would decide."""
+
+    first: str
+    second: str
+    forecast: float
 
 
-def _bets(state: State, asked: _Asked, names: tuple[str, ...]) -> Bools:
-    """Return which draws may prove something about which transform, (K, n).
+@dataclass(frozen=True)
+class AuditVerdict:
+    """What an audit proves: which transforms may still be the best, the nearest to the experts' answers on average."""
 
-    Answers that are not sealed may be known as soon as their round is drawn; sealed ones once they are opened. Of a
-    transform that is not in the project it is not known when it was made; the verdict says how many answers were open.
-    """
-    known_from = [
-        (state.opened_at(number) or np.inf) if state.was_sealed(number) else drawn.generation
-        for number, drawn in zip(asked.numbers, asked.drawn_in, strict=True)
-    ]
-    records = [state.transforms.get(name) for name in names]
-    added = [-1 if record is None else state.first_added[record.content] for record in records]
-    return np.array([[at < known for known in known_from] for at in added])
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """The audit questions that raters have reached, with their answers, whatever the transforms."""
-
-    places: Floats
-    numbers: list[int]
-    draws: Draws
-    drawn_in: list[DrawAudit]
-    pending: Bools
-    points: Floats
-    answered: Bools
-    matches: Floats
-    covariances: Floats
-    sealed: Bools
-    moved: int
-    waiting: int
+    level: float
+    """Probability, at every look, that the best transform is among those that may be."""
+    family: int
+    """Number of transforms among which these were chosen: what is proven is proven for so many."""
+    reached: int
+    answered: int
+    counting: int
+    """Questions that may prove something about every transform here."""
+    mean_errors: Mapping[str, float]
+    """Estimates by name, smallest first."""
+    possible: tuple[str, ...]
+    """May be the best, smallest estimate first."""
+    with_skips: bool
+    """Whether what is proven holds even if each skipped question counts against it."""
+    open: tuple[OpenPair, ...]
+    undefined: Mapping[str, float]
+    units: str
 
     @property
-    def mapped_at(self) -> Floats:
-        """All points at which transforms are needed: the places of the population, then those of the questions."""
-        return np.concatenate([self.places, self.points])
+    def best(self) -> str | None:
+        """The transform that is proven to be the best."""
+        return self.possible[0] if len(self.possible) == 1 < len(self.mean_errors) else None
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Proven not to be the best."""
+        return tuple(name for name in self.mean_errors if name not in self.possible)
+
+    @property
+    def sentence(self) -> str:
+        """What is proven."""
+        names, basis = list(self.mean_errors), counted(self.answered, "random answer")
+        if not self.excluded:
+            what = "one transform alone" if len(names) == 1 else f"which of {joined(names, 'or')} is the best"
+            return f"nothing yet of {what} ({basis})"
+        sure = f"{basis}, wrong in at most {percent(1 - self.level)} of audits at any look, no model"
+        if self.best is not None:
+            return f"{self.best} is the best of {joined(names)} ({sure})"
+        verb = "is" if len(self.excluded) == 1 else "are"
+        return f"{joined(self.excluded)} {verb} not the best; {joined(self.possible, 'or')} is ({sure})"
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """What is proven, how large errors are, what is open, what was skipped and what to keep in mind, by name."""
+        sizes = [f"{name} {length(value, self.units)}" for name, value in self.mean_errors.items()]
+        found = {
+            "PROVEN": self.sentence,
+            "SIZE": f"mean error {', '.join(sizes)} (estimates, the experts' own scatter included)",
+        }
+        if self.open:
+            found["OPEN"] = "; ".join(_open(pair) for pair in self.open[:MOST_NAMED])
+        skipped = self.reached - self.answered
+        if skipped:
+            found["SKIPPED"] = f"{skipped} of {counted(self.reached, 'question')}" + (
+                f"; what is proven {'holds even' if self.with_skips else 'does not hold'} if each of them counts "
+                "against it"
+                if self.excluded
+                else ""
+            )
+        notes = [f"{name} is undefined at {percent(share)}" for name, share in self.undefined.items() if share]
+        if self.counting < self.reached:
+            late = counted(self.reached - self.counting, "answer")
+            notes.append(f"{late} could be known when a transform was added, and prove nothing of it")
+        if notes:
+            found["MIND"] = "; ".join(notes)
+        return found
+
+    def __str__(self) -> str:
+        return lines_text(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, None for what is not finite; with its lines."""
+        content: dict[str, Any] = plain({**asdict(self), "best": self.best, "lines": self.lines})
+        return content
 
 
-def _asked(project: Project) -> _Asked | None:
-    """Return the audit questions that raters have reached; None without any."""
-    with project.lock:
-        state = project.state
-        asked = [query for query in state.queries if query.audit is not None]
-        reached = [query.number for query in asked if state.is_taken(query.number)]
-        if not reached:
-            return None
-        # Of targets drawn one at a time, a question that was passed over counts as drawn.
-        drawn = [state.audits[query.audit[0]] for query in asked if query.audit is not None]
-        numbers = [
-            query.number
-            for query, own in zip(asked, drawn, strict=True)
-            if query.number in reached or query.number < reached[-1]
-        ]
-        default = default_covariance(project.fixed_grid, project.settings)
-        located = located_annotations(state, project.d, default, sealed=True)
-        rounds = {query.number: own for query, own in zip(asked, drawn, strict=True)}
-    rows = [located.row_at(number) for number in numbers]
-    return _Asked(
-        audit_places(project)[0],
-        numbers,
-        _draws(state, numbers),
-        [rounds[number] for number in numbers],
-        np.array([number not in reached for number in numbers], dtype=bool),
-        *_answers(state, located, numbers, rows, project.d),
-        np.array([state.is_sealed(number) for number in numbers], dtype=bool),
-        sum(row is not None and located.marks[row][0].moved for row in rows),
-        len(asked) - len(reached),
+def _open(pair: OpenPair) -> str:
+    more = f"about {counted(round(max(1, pair.forecast)), 'more answer')} like these" if pair.forecast <= FAR else ""
+    return f"{pair.first} against {pair.second}: {more or 'answers like these would not tell'}"
+
+
+def audit_verdict(data: AuditData, *, level: float = CONFIDENCE, family: int = 0, units: str = "px") -> AuditVerdict:
+    """Return which transforms may be the best after an audit.
+
+    The best is left out only if one of the claims "this one is better" against it is proven although it is false: K - 1
+    claims share the error rate, K the number of transforms here or in the ``family``. Of two, either could be the best,
+    so that two claims share it.
+    """
+    if not 0 < level < 1:
+        raise InvalidInputError(f"A level must lie between 0 and 1, got {level!r}.")
+    K = len(data.names)
+    family = max(family, K)
+    alpha = (1 - level) / max(2, family - 1)
+    sizes = data.mean_errors
+    order = [int(row) for row in np.argsort(sizes, kind="stable")]
+    worse, worse_with_skips = set(), set()
+    for better, other in permutations(range(K), 2):
+        if data.proves(better, other, alpha):
+            worse.add(other)
+            if data.proves(better, other, alpha, skips_count=True):
+                worse_with_skips.add(other)
+    if len(worse) == K:  # claims that contradict each other: at least one is false, so none is stated
+        worse, worse_with_skips = set(), set()
+    possible = [row for row in order if row not in worse]
+    leader = possible[0]
+    pairs = [OpenPair(data.names[leader], data.names[k], data.forecast(leader, k, alpha)) for k in possible[1:]]
+    return AuditVerdict(
+        level=level,
+        family=family,
+        reached=len(data.rows),
+        answered=int(data.answered.sum()),
+        counting=int(data.bets.all(axis=0).sum()),
+        mean_errors={data.names[row]: float(sizes[row]) for row in order},
+        possible=tuple(data.names[row] for row in possible),
+        with_skips=worse == worse_with_skips,
+        open=tuple(pairs),
+        undefined=dict(zip(data.names, data.undefined.tolist(), strict=True)),
+        units=units,
     )
-
-
-def _draws(state: State, reached: list[int]) -> Draws:
-    """Return the draws of the questions asked so far: each target was drawn by itself."""
-    places = [state.queries[number].audit or (0, 0) for number in reached]
-    rounds: dict[int, DrawAudit] = {drawn.number: drawn for drawn in state.audits}
-    targets = [rounds[number].targets[place] for number, place in places]
-    shares = [rounds[number].probabilities[place] for number, place in places]
-    population = rounds[places[0][0]].population
-    return Draws(np.array(targets), np.array(shares), np.arange(len(places)), population)
-
-
-def _answers(
-    state: State, located: LocatedAnnotations, reached: list[int], rows: list[int | None], d: int
-) -> tuple[Floats, Bools, Floats, Floats]:
-    """Return marked points (the asked one where there is no answer), which are answered, matches and covariances."""
-    points = np.array([state.queries[number].point for number in reached], dtype=np.float64)
-    matches, covariances = np.full((len(rows), d), np.nan), np.full((len(rows), d, d), np.nan)
-    given = located.annotations
-    for at, row in enumerate(rows):
-        if row is not None:
-            points[at], matches[at] = given.fixed_points[row], given.moving_points[row]
-            covariances[at] = given.covariances[row]
-    return points, np.array([row is not None for row in rows], dtype=bool), matches, covariances

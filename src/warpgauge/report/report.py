@@ -13,7 +13,7 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.display import shown_units
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Certificate, Evaluation
+from warpgauge.evaluation import AuditVerdict, Evaluation
 from warpgauge.io.files import plain
 from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
@@ -43,8 +43,7 @@ class Report:
         Further names and values to be listed, for instance of the project, and hashes of files.
     raters : mapping of RaterCertificate
         What control questions and repeats say about each rater.
-    certificate : Certificate or None
-        The verdict of the audit, where there is one.
+    audit : AuditVerdict or None
     created : datetime
         Now by default.
     """
@@ -59,7 +58,7 @@ class Report:
     settings: Mapping[str, Any] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     raters: Mapping[str, RaterCertificate] = field(default_factory=dict)
-    certificate: Certificate | None = None
+    audit: AuditVerdict | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
@@ -170,7 +169,7 @@ class Report:
                 "maps": None if self.maps is None else self.maps.summary(),
                 "annotations": self.annotation_rows,
                 "flagged_annotations": [one.to_dict() for one in self.suspects],
-                "certificate": None if self.certificate is None else self.certificate.content,
+                "audit": None if self.audit is None else self.audit.to_dict(),
                 "raters": {name: vars(one) for name, one in self.raters.items()},
                 "transforms": {name: one.description.to_dict() for name, one in self.transforms.items()},
                 "model": model(found.posterior),

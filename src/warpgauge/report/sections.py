@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.display import counted, csv_table, joined, length
-from warpgauge.evaluation import Certificate, Trust, columns
+from warpgauge.evaluation import Trust, columns
 from warpgauge.evaluation.sentences import without
 from warpgauge.maps import map_picture
 from warpgauge.report import charts
@@ -50,7 +49,7 @@ def section_titles(report: Report) -> dict[str, str]:
         # Where the model is overconfident, that stands before any ranking.
         **(trust | results if overconfident else results | trust),
         "landmarks": "Errors at the annotated points",
-        **({"certificate": "Certificate"} if report.certificate else {}),
+        **({"audit": "What does the audit prove?"} if report.audit else {}),
         **({"raters": "How precise are the raters?"} if report.raters else {}),
         "annotations": "Annotations",
         "provenance": "How it was made",
@@ -76,7 +75,6 @@ def section_values(report: Report) -> dict[str, Any]:
         "maps": None if report.maps is None else map_pictures(report.maps, report.evaluation, report.units),
         "calibration": None if report.evaluation.trust is None else _calibration(report.evaluation.trust),
         "landmarks": _landmarks(report),
-        "certificate": None if report.certificate is None else _certificate(report.certificate),
         "raters": _raters(report),
         "annotation_list": _annotation_list(report),
         "provenance": _provenance(report),
@@ -239,35 +237,6 @@ def _middle(errors: Floats) -> list[Cell]:
     if not known.size:
         return [BLANK] * 3
     return [figure_cell(float(one)) for one in (np.median(known), np.sqrt(np.mean(np.square(known))), known.max())]
-
-
-def _certificate(found: Certificate) -> dict[str, Any]:
-    """Return both verdicts, what the answers to skipped questions could change, and what the certificate rests on."""
-    heads, rows = found.table()
-    return {
-        "methods": Table(
-            "Both verdicts. The audit's errors are distances from the raters' answers, their noise included.",
-            heads,
-            [(str(row[0]), [text_cell(cell) for cell in row[1:]]) for row in rows],
-            name="certificate-methods",
-        ),
-        "facts": replace(facts("Certificate", _certificate_facts(found)), folded=False),
-    }
-
-
-def _certificate_facts(found: Certificate) -> dict[str, object]:
-    content = found.content
-    sealed = content["audit"]["sealed"]
-    return {
-        "random questions": f"{content['audit']['reached']} asked, {content['audit']['usable']} used",
-        "sealed answers": f"{sealed}, unknown to the model and to all exports" if sealed else "none",
-        "added after the answers were opened": ", ".join(found.late) or "no transform",
-        "log": f"generation {content['project']['log']['generation']}, {content['project']['log']['digest']}",
-        "seeds of the draws": ", ".join(map(str, content["seeds"]["rounds"])),
-        "hash of the answers": content["commitment"],
-        "digest": content["digest"],
-        "software": ", ".join(f"{name} {version}" for name, version in content["software"].items()),
-    }
 
 
 def _annotation_list(report: Report) -> Table | None:

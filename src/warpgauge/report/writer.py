@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from warpgauge.evaluation import Evaluation, evaluate_project, project_certificate
+from warpgauge.evaluation import Evaluation, evaluate_project, project_audit
 from warpgauge.evaluation.diagnostics import trust
 from warpgauge.io.files import replace_text
 from warpgauge.project import Project
@@ -43,7 +43,7 @@ def write_report(
         Called with a word or two before each step.
     **shown
         What is shown beside the evaluation, as :class:`Report` takes it: ``fixed`` and ``moving`` images, ``title``,
-        ``labels``, ``project``, ``settings``, ``hashes``, ``raters``, ``certificate`` and ``created``.
+        ``labels``, ``project``, ``settings``, ``hashes``, ``raters``, ``audit`` and ``created``.
 
     Returns
     -------
@@ -116,5 +116,5 @@ def write_project_report(
         project={"project": project.id, "events": project.state.generation, "log": project.fingerprint()},
         settings=project.settings.to_dict(),
         raters=rater_certificates(project.state),
-        certificate=project_certificate(project, found),
+        audit=project_audit(project, found.comparison),
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from warpgauge.audit.designs import contest_sizes, draw_sizes, sequential_draw
+from warpgauge.audit import contest_sizes, sequential_draw
 from warpgauge.core.arrays import Ints
 from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
@@ -26,10 +26,8 @@ from warpgauge.session.queries import PROGRAM, is_free
 
 # Questions of a round: the design of disagreement follows what is known, so that its rounds are short.
 ROUND = {"uniform": 64, "disagreement": 16}
-# Share of the probability that is spread evenly, for the sizes of errors; and how far outside two transforms answers
-# count in full in the draw, in pixels.
+# Share of the probability that is spread evenly, for the sizes of errors.
 FLOOR = 0.1
-BEYOND_PX = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,31 +75,6 @@ def audit_round(project: Project, state: State, expected: Callable[[], Expected]
         return _round(project, state, "uniform", ROUND["uniform"], lambda places: np.ones(len(places)))
     count = ROUND["disagreement"]
     return _round(project, state, "disagreement", count, lambda places: _sizes(project, state, places, expected))
-
-
-def round_between(
-    project: Project, state: State, pair: Callable[[Floats], Floats], count: int, chance: Callable[[Floats], Floats]
-) -> DrawAudit | None:
-    """Draw a round for one transform against another, as a gate needs it; None where no target is left.
-
-    By the squares of their distances, of which a gate's tickets consist, a tenth of the probability evenly; each by the
-    chance of an answer.
-
-    Parameters
-    ----------
-    pair : callable
-        Maps (n, d) places by both transforms, (2, n, d).
-    count : int
-    chance : callable
-        As in `Expected`.
-    """
-
-    def sizes(places: Floats) -> Floats:
-        first, second = pair(places)
-        squares = draw_sizes(np.square(first - second).sum(axis=1))
-        return np.asarray(((1 - FLOOR) * squares + FLOOR / len(places)) * np.maximum(chance(places), FLOOR))
-
-    return _round(project, state, "disagreement", count, sizes)
 
 
 def _round(
@@ -176,8 +149,7 @@ def _sizes(project: Project, state: State, places: Floats, expected: Callable[[]
     known = about.posterior
     # Where a transform is not defined it counts as no registration, as in the verdict.
     values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, known.prior.prior_mean(places))
-    beyond = BEYOND_PX * project.fixed_grid.pixel
-    return contest_sizes(values, known.mean(places), known.covariance(places) + about.noise, beyond, FLOOR)
+    return contest_sizes(values, known.mean(places), known.covariance(places) + about.noise, FLOOR)
 
 
 def audit_question(state: State, drawn: DrawAudit, gain: float | None, ahead: int = 0) -> Ask:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
@@ -14,7 +13,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.project import Ask, Event, State
 from warpgauge.project.values import ORGANISER
 from warpgauge.session import circle
-from warpgauge.session.audit_questions import Expected, audit_question, audit_round, needs_round, round_between
+from warpgauge.session.audit_questions import Expected, audit_question, audit_round, needs_round
 from warpgauge.session.blindness import Blindness
 from warpgauge.session.control_questions import EVERY, next_control
 from warpgauge.session.model import View
@@ -204,27 +203,6 @@ class QueryQueue:
             Ask(rater=who, query=first + step, point=tuple(point), origin="suggested")
             for step, point in enumerate(points.tolist())
         ]
-
-    def ask_between(self, pair: Callable[[Floats], Floats], count: int) -> int:
-        """Put questions at the end of the list that are drawn for one transform against another.
-
-        Drawn questions that wait already count: the list never holds more than ``count`` because of this. Returns how
-        many wait.
-        """
-        with self.project.lock:
-            state = self.project.state
-            waiting = sum(query.audit is not None and not state.is_taken(query.number) for query in state.queries)
-            best = self.model.suggester(state).best()
-            if best is None or waiting >= count:
-                return waiting
-            chance = self._expected(state).chance
-            drawn = round_between(self.project, state, pair, count - waiting, chance)
-            if drawn is None:
-                return waiting
-            # A question tells as much as the suggestion whose place it takes, as all drawn ones do.
-            asked = [audit_question(state, drawn, best[1], ahead) for ahead in range(len(drawn.targets))]
-            self.project.append(drawn, *asked)
-            return waiting + len(asked)
 
     def _extend(self, state: State, who: str, aside: int, beyond: bool) -> bool:
         """Make the list one question longer; False where it has come to its end for a rater.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import PathLike
@@ -135,18 +134,6 @@ class Session:
             answers. None where no candidate is left.
         """
         return self._queue.choose_places(points, self._who(rater))
-
-    def ask_between(self, pair: Callable[[Floats], Floats], count: int) -> int:
-        """Ask questions that are drawn where two transforms differ, and return how many drawn ones wait for an answer.
-
-        Parameters
-        ----------
-        pair : callable
-            Maps (n, d) places by both transforms, (2, n, d).
-        count : int
-            Drawn questions that are to wait; those that wait already count.
-        """
-        return self._queue.ask_between(pair, count)
 
     def warm(self) -> None:
         """Bring the model and the gains up to date now, so that the first query does not wait for it."""
