@@ -10,7 +10,9 @@ from dataclasses import asdict
 import click
 
 from warpgauge.cli.app import app
-from warpgauge.io.known_files import LANDMARKS, NOT_READ, TRANSFORMS
+from warpgauge.io.formats import rows
+from warpgauge.io.known_files import NOT_READ, TRANSFORMS
+from warpgauge.io.landmarks.registry import FORMATS as LANDMARKS
 
 MANY = 4
 _HEAD = """# Command reference
@@ -82,7 +84,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def formats() -> str:
     """Return the page of formats as Markdown."""
     columns = ("program", "files", "format", "version", "direction", "frame", "unit", "verified", "needs")
-    transforms, landmarks = ([list(asdict(one).values()) for one in rows] for rows in (TRANSFORMS, LANDMARKS))
+    transforms = [list(asdict(one).values()) for one in TRANSFORMS]
+    landmarks = [list(row.values()) for row in rows(LANDMARKS.values())]
     parts = ["### Transform files\n", table(columns, transforms), "\n### Not read\n"]
     parts += [
         table(("file", "what to do"), list(NOT_READ.items())),

@@ -25,8 +25,8 @@ def make_pair(folder: Path, number: int, count: int = 25) -> None:
     rng = np.random.default_rng(number)
     fixed = rng.uniform(0, 200, (count, 2))
     moving = truth(fixed, number) + rng.normal(0, 0.3, fixed.shape)
-    write_landmarks(wg.Landmarks(fixed, moving), folder / f"case{number}.json")
-    write_landmarks(wg.Landmarks(rng.uniform(10, 190, (60, 2))), folder / f"targets{number}.json")
+    write_landmarks(wg.Landmarks(fixed, moving), folder / f"case{number}.csv")
+    write_landmarks(wg.Landmarks(rng.uniform(10, 190, (60, 2))), folder / f"targets{number}.csv")
 
 
 def make_study(folder: Path, pairs: int = 3, settings: str = "") -> Path:
@@ -35,7 +35,7 @@ def make_study(folder: Path, pairs: int = 3, settings: str = "") -> Path:
         for method, by in (("near", 0.5), ("far", 30.0), ("farther", 60.0)):
             shift(folder, method, f"case{number}", by)
     entries = "".join(
-        f'[[pair]]\nname = "case{n}"\nlandmarks = "case{n}.json"\ntargets = "targets{n}.json"\n\n' for n in range(pairs)
+        f'[[pair]]\nname = "case{n}"\nlandmarks = "case{n}.csv"\ntargets = "targets{n}.csv"\n\n' for n in range(pairs)
     )
     methods = "".join(
         f'[[method]]\nname = "{name}"\ntransform = "{{method}}/{{pair}}.tfm"\n\n' for name in ("near", "far", "farther")

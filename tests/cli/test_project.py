@@ -68,7 +68,7 @@ def test_the_loop_from_a_script(project: Path) -> None:
     facts = ask("info", project)
     assert facts["placed"] == 12
     assert facts["raters"] == ["ann"]
-    out = project.parent / "pairs.json"
+    out = project.parent / "pairs.csv"
     call("export", project, out)
     landmarks = wg.read_landmarks(out)
     np.testing.assert_allclose(landmarks.moving_points - landmarks.fixed_points, np.tile([4.0, -3.0], (12, 1)))
@@ -166,14 +166,13 @@ def test_files_of_one_name_are_told_apart(project: Path, pair: Path, tmp_path: P
 
 
 def test_an_export_says_what_is_left_out_and_fails_for_what_matters(project: Path, tmp_path: Path) -> None:
-    """Fused CSV as in --help: the hashes go with a note; covariances in a BigWarp file need --lossy, named as such."""
-    note = _notes("export", project, tmp_path / "fused.csv", "--fused")
-    assert "fused.csv leaves out: image hashes" in note
+    """A fused CSV holds everything; covariances in a BigWarp file need --lossy, named as such."""
+    assert "leaves out" not in _notes("export", project, tmp_path / "fused.csv", "--fused")
     back = wg.read_landmarks(tmp_path / "fused.csv")
     np.testing.assert_allclose(back.moving_points - back.fixed_points, np.tile([4.0, -3.0], (12, 1)))
     assert back.covariances is not None
     error = call("export", project, tmp_path / "bw.csv", "--fused", "--format", "bigwarp", code=1)
-    assert "would lose: covariances; add --lossy to leave that out" in error
+    assert "would lose: covariances; pass --lossy to leave that out" in error
     assert not (tmp_path / "bw.csv").exists()
 
 
@@ -195,7 +194,6 @@ def test_bad_input_gets_one_sentence(project: Path, pair: Path, arguments: tuple
 
 
 FORMATS = {
-    "warpgauge": ["out.json"],
     "csv": ["out.csv"],
     "anhir": ["fixed.csv", "moving.csv"],
     "bigwarp": ["out.csv"],
@@ -226,7 +224,7 @@ def test_a_real_pair_from_new_to_evaluate_and_through_every_format(data_dir: Pat
     result = ask("evaluate", project, "affine", "identity")
     assert result["ranking"]["2"] == ["affine", "identity"]
     assert result["transforms"]["affine"]["probability_best"]["2"] > 0.99
-    own = tmp_path / "own.json"
+    own = tmp_path / "own.csv"
     call("export", project, own)
     reference = wg.read_landmarks(own)
     for name, files in FORMATS.items():
@@ -237,8 +235,8 @@ def test_a_real_pair_from_new_to_evaluate_and_through_every_format(data_dir: Pat
         again = tmp_path / f"again-{name}"
         call("new", again, "--fixed", fixed, "--moving", moving, "--candidates", points, "--targets", 50)
         call("import", again, *paths, "--format", name, "--rater", "PS")
-        call("export", again, out / "back.json")
-        back = wg.read_landmarks(out / "back.json")
+        call("export", again, out / "back.csv")
+        back = wg.read_landmarks(out / "back.csv")
         order, other = (np.lexsort(one.fixed_points.T) for one in (back, reference))
         np.testing.assert_allclose(back.fixed_points[order], reference.fixed_points[other], atol=1e-6)
         np.testing.assert_allclose(back.moving_points[order], reference.moving_points[other], atol=1e-6)

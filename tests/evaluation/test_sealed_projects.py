@@ -77,8 +77,8 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     made = tmp_path / "pair"
     shutil.copytree(folder, made)
     shutil.copy(folder.parent / "image.png", tmp_path / "image.png")
-    call("export", made, tmp_path / "open.json", "--fused")
-    landmarks = wg.read_landmarks(tmp_path / "open.json")
+    call("export", made, tmp_path / "open.csv", "--fused")
+    landmarks = wg.read_landmarks(tmp_path / "open.csv")
     assert len(landmarks) == 30
     for seed in range(10, 13):
         add(made, f"reference{seed}", _method(seed), "--reference")
@@ -101,8 +101,8 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     shown = call("evaluate", made)
     assert "bent has seen the open annotations" in shown
     # What is added now, or changed, or replaced under a known name, cannot be vetted; a new name changes nothing.
-    call("export", made, tmp_path / "all.json", "--fused")
-    add(made, "late", _bent(_method(22), wg.read_landmarks(tmp_path / "all.json")))
+    call("export", made, tmp_path / "all.csv", "--fused")
+    add(made, "late", _bent(_method(22), wg.read_landmarks(tmp_path / "all.csv")))
     with wg.Project.open(made) as opened:
         opened.rename_transform("honest", "honest2")
     later = ask("evaluate", made)

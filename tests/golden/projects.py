@@ -146,10 +146,10 @@ def make_lung(folder: Path, data: Path) -> Path:
     if not source.is_dir():
         pytest.skip("the folder elastix-lung is not among the real data")
     pairs = read_landmarks(*(source / f"CT_3D_lung_{side}_point_set_corrected.txt" for side in ("fixed", "moving")))
-    write_landmarks(Landmarks(pairs.fixed_points[::2], pairs.moving_points[::2], units="mm"), folder / "half.json")
+    write_landmarks(Landmarks(pairs.fixed_points[::2], pairs.moving_points[::2], units="mm"), folder / "half.csv")
     call("new", place, "--fixed", source / "3DCT_lung_baseline_small.mha", "--moving",
          source / "3DCT_lung_followup_mask.mha", "--candidates", 100, "--targets", "domain:250")  # fmt: skip
-    call("import", place, folder / "half.json", "--rater", "expert", "--radius", 2, "--force")
+    call("import", place, folder / "half.csv", "--rater", "expert", "--radius", 2, "--force")
     add_transforms(place, {
         file.stem.removeprefix("TransformParameters_").removeprefix("3DCT_lung.").replace(".", "_"): file
         for file in sorted((source / "transforms").glob("TransformParameters_*.txt"))

@@ -304,8 +304,8 @@ def points_of(series: Path, folder: Path) -> list[object]:
     """Options with candidates and targets, which are not found in noise."""
     index = np.array([[x, y, z] for x in (1.0, 3.0, 5.0) for y in (1.0, 3.0) for z in (1.0, 4.0)])
     marks = Landmarks(read_image(series).grid.index_to_world(index), frame="LPS", units="mm")
-    write_landmarks(marks, folder / "points.json")
-    return ["--candidates", folder / "points.json", "--targets", folder / "points.json", "--foreground", "none"]
+    write_landmarks(marks, folder / "points.csv")
+    return ["--candidates", folder / "points.csv", "--targets", folder / "points.csv", "--foreground", "none"]
 
 
 @pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian, RLELossless])

@@ -81,7 +81,7 @@ def test_a_submission_that_has_seen_the_landmarks_is_named_in_the_report_of_a_st
     """From the command line: "near" hits every landmark of case1 exactly, though they are said to be 0.3 off."""
     study = make_study(tmp_path, pairs=2)
     fixed = np.random.default_rng(5).uniform(0, 200, (25, 2))
-    write_landmarks(wg.Landmarks(fixed, fixed + np.array([0.5, 0.0])), tmp_path / "case1.json")
+    write_landmarks(wg.Landmarks(fixed, fixed + np.array([0.5, 0.0])), tmp_path / "case1.csv")
     call("benchmark", study, "--out", tmp_path / "results", "--report", tmp_path / "study.html")
     page = Page((tmp_path / "study.html").read_text("utf-8"))
     assert "case1: near fits the annotations better than their stated precision allows" in page.text

@@ -132,7 +132,7 @@ def test_moved_and_volunteered_landmarks_are_exported_where_they_lie(tmp_path: P
     session.place(query, session.drawn(true_map(near), fixed=near))
     volunteer(session, PLACES[2])
     for fused in (False, True):
-        path = tmp_path / f"{fused}.json"
+        path = tmp_path / f"{fused}.csv"
         write_landmarks(session.landmarks(fused=fused), path)
         assert np.allclose(read_landmarks(path).fixed_points, [near, PLACES[2]])
 

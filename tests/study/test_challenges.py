@@ -263,9 +263,9 @@ def test_raters_who_answered_for_other_points_are_one_sentence(tmp_path: Path) -
     rng = np.random.default_rng(0)
     fixed = rng.uniform(0, 200, (12, 2))
     for name, points in (("a", fixed), ("b", fixed + 1)):
-        write_landmarks(wg.Landmarks(points, points + 3), tmp_path / f"{name}.json")
+        write_landmarks(wg.Landmarks(points, points + 3), tmp_path / f"{name}.csv")
     (tmp_path / "s.toml").write_text(
-        '[[pair]]\nname = "p"\nlandmarks = "a.json"\nraters = ["b.json"]\ntargets = "a.json"\n'
+        '[[pair]]\nname = "p"\nlandmarks = "a.csv"\nraters = ["b.csv"]\ntargets = "a.csv"\n'
         '[[method]]\nname = "m"\ntransform = "identity"\n'
     )
     error = call("benchmark", tmp_path / "s.toml", code=1)
@@ -305,7 +305,7 @@ def test_learn2regs_zero_field_gives_the_published_initial_error(
     new_study(tmp_path / "l.toml", "learn2reg", tmp_path / "LungCT_dataset.json")
     pair = read_study(tmp_path / "l.toml").pairs[0]
     grids = [wg.read_image(path).grid for path in (pair.fixed, pair.moving) if path is not None]
-    given = Annotations(*wg.read_landmarks(tmp_path / "landmarks" / f"{pair.name}.json").to_annotation_arrays(1.0))
+    given = Annotations(*wg.read_landmarks(tmp_path / "landmarks" / f"{pair.name}.csv").to_annotation_arrays(1.0))
     file = write_field(tmp_path / "disp.nii.gz", np.zeros((*grids[0].size, 3)))
     found = field_figures(file, "current", given, grids[0], grids[1])
     assert found["TRE"] == pytest.approx(published, abs=0.005)

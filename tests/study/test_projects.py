@@ -80,6 +80,6 @@ def test_a_project_without_the_transform_is_a_missing_case(tmp_path: Path) -> No
         project.remove_transform("inner")
     result = run_study(path, tmp_path / "out")
     assert "has no transform 'inner'" in result.outcomes[0].missing["inner"]
-    path.write_text(path.read_text() + '[[pair]]\nname = "c"\nlandmarks = "c.json"\ntargets = "t.json"\n')
+    path.write_text(path.read_text() + '[[pair]]\nname = "c"\nlandmarks = "c.csv"\ntargets = "t.csv"\n')
     with pytest.raises(InvalidInputError, match="is not a project that could hold one"):
         run_study(path, tmp_path / "out")

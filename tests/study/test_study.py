@@ -96,17 +96,17 @@ def test_processes_give_the_same_numbers(tmp_path: Path) -> None:
 
 def test_a_failed_pair_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     path = make_study(tmp_path)
-    good = (tmp_path / "case1.json").read_text()
-    (tmp_path / "case1.json").write_text("{ broken")
+    good = (tmp_path / "case1.csv").read_text()
+    (tmp_path / "case1.csv").write_text("{ broken")
     result = run_study(path, tmp_path / "out")
     assert list(result.failed) == ["case1"]
     assert [one.name for one in result.outcomes] == ["case0", "case2"]
-    assert result.verdict.startswith("1 pair could not be computed and is left out (case1: 'case1.json', ")
+    assert result.verdict.startswith("1 pair could not be computed and is left out (case1: 'case1.csv', ")
     strict = tmp_path / "strict.toml"
     strict.write_text(path.read_text().replace("[settings]", '[settings]\nmissing = "error"'))
     with pytest.raises(FileFormatError, match="'case1'"):
         run_study(strict, tmp_path / "strict")
-    (tmp_path / "case1.json").write_text(good)
+    (tmp_path / "case1.csv").write_text(good)
     assert run_study(path, tmp_path / "out").cached == ("case0", "case2")
 
 
@@ -262,11 +262,11 @@ def test_an_image_gives_targets_and_the_diagonal(tmp_path: Path) -> None:
     shift(tmp_path, "far", "case0", 30.0)
     (tmp_path / "STUDY.toml").write_text(
         '[settings]\nchallenge = "anhir"\nsd = 0.3\nsamples = 50\nbootstrap = 50\ntargets = 100\n'
-        '[[pair]]\nname = "case0"\nlandmarks = "case0.json"\nfixed = "fixed.png"\n'
+        '[[pair]]\nname = "case0"\nlandmarks = "case0.csv"\nfixed = "fixed.png"\n'
         '[[method]]\nname = "far"\ntransform = "far/{pair}.tfm"\n'
     )
     result = run_study(tmp_path / "STUDY.toml", tmp_path / "out")
-    pair = wg.read_landmarks(tmp_path / "case0.json")
+    pair = wg.read_landmarks(tmp_path / "case0.csv")
     lengths = np.linalg.norm(pair.fixed_points + np.array([30.0, 0.0]) - pair.moving_points, axis=1)
     before = np.linalg.norm(pair.fixed_points - pair.moving_points, axis=1)
     official = result.methods[0].official
@@ -284,13 +284,13 @@ def test_an_image_gives_targets_and_the_diagonal(tmp_path: Path) -> None:
         ("samples = 100", "samples = 1.5", "samples of [settings] should be a valid integer, got 1.5"),
         ("samples = 100", 'missing = "ignore"', "missing of [settings] should be 'worst' or 'error', got 'ignore'"),
         ("samples = 100", "sample = 100", "no 'sample' in [settings]"),
-        ('landmarks = "case1.json"', "landmarks = 7", "landmarks of the pair 'case1' must be a path, got 7"),
-        ('landmarks = "case1.json"', 'landmark = "x"', "no 'landmark' in the pair 'case1'"),
+        ('landmarks = "case1.csv"', "landmarks = 7", "landmarks of the pair 'case1' must be a path, got 7"),
+        ('landmarks = "case1.csv"', 'landmark = "x"', "no 'landmark' in the pair 'case1'"),
         ('name = "case1"', "", "needs name"),
         ('name = "case1"', 'name = "case0"', "'case0' occurs twice"),
         ('name = "case1"', 'name = "a/b"', "may not hold a slash"),
-        ('landmarks = "case1.json"', "", "needs project = '...' or landmarks = '...'"),
-        ('targets = "targets1.json"', "", "needs fixed = '...'"),
+        ('landmarks = "case1.csv"', "", "needs project = '...' or landmarks = '...'"),
+        ('targets = "targets1.csv"', "", "needs fixed = '...'"),
         ("{method}/{pair}.tfm", "{methods}/{pair}.tfm", "only {pair} and {method}"),
     ],
 )

@@ -24,7 +24,7 @@ def study(tmp_path: Path) -> Path:
     path = make_study(tmp_path)
     shutil.copytree(tmp_path / "near", tmp_path / "mine")
     for n in range(3):
-        (tmp_path / f"case{n}.json").unlink()
+        (tmp_path / f"case{n}.csv").unlink()
     return path
 
 

@@ -36,7 +36,7 @@ def landmarks_in(reply: httpx.Response, folder: Path) -> np.ndarray:
     return moving
 
 
-@pytest.mark.parametrize("kind", ["csv", "warpgauge"])
+@pytest.mark.parametrize("kind", ["csv", "bigwarp"])
 def test_a_rater_takes_their_own_marks_and_an_organiser_all(flat: Path, tmp_path: Path, kind: str) -> None:
     with served(flat, "ada,ben") as server:
         own = {who: work(server, who, 3) for who in ("ada", "ben")}

@@ -17,9 +17,8 @@ from warpgauge.cli.options import FILE, NEW, json_option, project_argument
 from warpgauge.cli.output import next_steps, note, print_facts, print_json, quoted, worded
 from warpgauge.display import counted, number
 from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning
-from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks
+from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks, write_landmarks
 from warpgauge.io.landmarks.pairing import MATCHES
-from warpgauge.io.landmarks.writer import PROVENANCE, LandmarkLossError, write_landmarks
 from warpgauge.io.transforms import FORMATS
 from warpgauge.io.transforms.field_meaning import AmbiguousFieldError
 
@@ -179,7 +178,7 @@ def _compare_all(project: Project) -> None:
 @click.command(
     epilog="""\b
 Examples:
-  warpgauge export lesion pairs.json
+  warpgauge export lesion pairs.csv
   warpgauge export lesion fused.csv --fused
   warpgauge export lesion fixed.mrk.json moving.mrk.json --rater ann --lossy"""
 )
@@ -205,8 +204,7 @@ def export(
 ) -> None:
     """Write the landmarks of PROJECT to a file.
 
-    Uncertainties, raters and skips are included if the format can hold them. Hashes of the images only say where the
-    landmarks come from, so a format without them leaves them out.
+    Uncertainties, raters and skips are included if the format can hold them; plain CSV can.
     """
     from warpgauge.project import Project
     from warpgauge.session import Session
@@ -219,19 +217,16 @@ def export(
                 "sealed answers are left out; warpgauge unseal opens them for a verdict, once all registrations are "
                 "added."
             )
-        try:
-            lost = write_landmarks(
-                found,
-                out,
-                moving_out,
-                fixed_grid=opened.fixed_grid,
-                moving_grid=opened.moving_grid,
-                format=format_,
-                frame=frame,
-                lossy=True if lossy else PROVENANCE,
-            )
-        except LandmarkLossError as error:
-            raise LandmarkLossError(error.title, error.lost, "add --lossy") from error
+        lost = write_landmarks(
+            found,
+            out,
+            moving_out,
+            fixed_grid=opened.fixed_grid,
+            moving_grid=opened.moving_grid,
+            format=format_,
+            frame=frame,
+            lossy=lossy,
+        )
     if lost:
         note(f"{out.name} leaves out: {', '.join(lost)}.")
     written = [str(path) for path in (out, moving_out) if path is not None]

@@ -374,7 +374,6 @@ def _landmark_facts(path: Path) -> dict[str, Any]:
         "pairs": found.moving_points is not None,
         "with uncertainty": int(found.has_covariance.sum()),
         "switched off": int((~found.active).sum()),
-        "pending": len(found.pending),
         "skipped": len(found.skips),
         "frame": found.frame,
         "units": found.units,
@@ -449,15 +448,17 @@ _KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def _print_formats(as_json: bool) -> None:
-    from warpgauge.io.known_files import LANDMARKS, NOT_READ, TRANSFORMS
+    from warpgauge.io.formats import rows
+    from warpgauge.io.known_files import NOT_READ, TRANSFORMS
+    from warpgauge.io.landmarks.registry import FORMATS
 
-    tables = {"transforms": TRANSFORMS, "landmarks": LANDMARKS}
+    tables = {"transforms": [asdict(one) for one in TRANSFORMS], "landmarks": rows(FORMATS.values())}
     if as_json:
-        print_json({name: [asdict(one) for one in rows] for name, rows in tables.items()} | {"not read": NOT_READ})
+        print_json({**tables, "not read": NOT_READ})
         return
-    for name, rows in tables.items():
-        columns = list(asdict(rows[0]))[:-2]
-        click.echo(text_table(columns, [list(map(str, asdict(one).values()))[:-2] for one in rows], name) + "\n")
+    for name, table in tables.items():
+        shown = [list(row.values())[:-2] for row in table]
+        click.echo(text_table(list(table[0])[:-2], shown, name) + "\n")
     click.echo("How each was verified, and what has to be given: docs/formats.md, or --json.")
 
 

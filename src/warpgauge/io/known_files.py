@@ -110,27 +110,3 @@ NOT_READ: dict[str, str] = {
     "SPM flow fields (u_*, v_*)": "write a deformation with Batch > SPM > Util > Deformations",
     "MINC grids and thin-plate splines (.xfm)": "write a field with ITK (.nrrd, .nii.gz)",
 }
-
-LANDMARKS: tuple[KnownFile, ...] = (
-    KnownFile("warpgauge", ".json", "warpgauge", "-", "pairs", "as stated", "as stated", "round trips"),
-    KnownFile("any", ".csv with a header", "csv", "-", "pairs, or one file per image", "as stated, else LPS in 3D",
-              "as stated, else mm or px", "against the definition"),
-    KnownFile("ANHIR, CIMA", "CSV with ,X,Y", "anhir", "-", "one file per image", "pixels from 0", "px",
-              "published landmarks of five regions"),
-    KnownFile("BraTS-Reg", "CSV with Landmark,X,Y,Z", "brats-reg", "2022", "one file per image", "LPS, not stated",
-              "mm", _SPEC),
-    KnownFile("Learn2Reg", "CSV x,y,z without a header", "learn2reg", "2022", "one file per image", "voxels from 0",
-              "voxels", _SPEC),
-    KnownFile("DIR-Lab", "*_xyz.txt", "dirlab", "-", "one file per image", "voxels from 1", "voxels",
-              "published initial errors of ten cases"),
-    KnownFile("MNI, RESECT", ".tag", "mni-tag", "VTK 9", "pairs, first volume fixed", "RAS", "mm",
-              "VTK's writer, 1e-9"),
-    KnownFile("BigWarp", ".csv", "bigwarp", "9", "pairs, moving first", "world of BigWarp", "its unit", _SPEC),
-    KnownFile("3D Slicer", ".mrk.json, .fcsv", "slicer-json, slicer-fcsv", "5", "one file per image", "as stated",
-              "as stated", _SPEC),
-    KnownFile("elastix", "point or index file", "transformix", "5", "one file per image", "LPS, or voxels from 0",
-              "mm or voxels", "transformix itself"),
-    KnownFile("ANTs", "CSV x,y,z,t", "ants", "ANTsPy 0.5", "one file per image", "LPS", "mm", "ANTsPy itself"),
-    KnownFile("napari", "points CSV", "napari", "0.6", "one file per image", "array order", "pixels", "napari itself"),
-    KnownFile("QuPath", ".geojson", "qupath", "0.5", "one file per image", "pixels from the corner", "px", _SPEC),
-)  # fmt: skip

@@ -252,7 +252,7 @@ def fused_landmarks(project: Project, state: State, located: LocatedAnnotations)
 def _landmarks(
     project: Project, fixed: ArrayLike, moving: ArrayLike, covariances: ArrayLike, names: list[str]
 ) -> Landmarks:
-    d, images = project.d, project.document.images
+    d = project.d
     return Landmarks(
         np.reshape(np.asarray(fixed, dtype=np.float64), (-1, d)),
         np.reshape(np.asarray(moving, dtype=np.float64), (-1, d)),
@@ -260,5 +260,4 @@ def _landmarks(
         tuple(names),
         frame="LPS" if d == 3 and project.units == "mm" else "image",
         units=project.units,
-        image_hashes={role: images[role].content_hash for role in ("fixed", "moving")},
     )

@@ -96,8 +96,8 @@ def _write_converted(folder: Path, pair: dict[str, Any]) -> None:
 
 def _write_marks(folder: Path, marks: Landmarks, name: str) -> str:
     (folder / FOLDER).mkdir(exist_ok=True)
-    write_landmarks(marks, Inside(folder, f"{FOLDER}/{name}.json", "landmark file").path)
-    return f"{FOLDER}/{name}.json"
+    write_landmarks(marks, Inside(folder, f"{FOLDER}/{name}.csv", "landmark file").path)
+    return f"{FOLDER}/{name}.csv"
 
 
 def _text(name: str, like: str, challenge: Challenge, sd: float, found: Template) -> str:

@@ -23,8 +23,8 @@ from warpgauge.project import NotAllowedError
 from warpgauge.web.app_state import AtDesk, Desk
 from warpgauge.web.auth import Asking, Organising
 
-MarkFormat = Annotated[Literal["csv", "warpgauge", "bigwarp", "slicer-json"], Query(alias="format")]
-_ENDINGS = {"csv": ".csv", "warpgauge": ".json", "bigwarp": "-bigwarp.csv", "slicer-json": ".mrk.json"}
+MarkFormat = Annotated[Literal["csv", "bigwarp", "slicer-json"], Query(alias="format")]
+_ENDINGS = {"csv": ".csv", "bigwarp": "-bigwarp.csv", "slicer-json": ".mrk.json"}
 _FILE: dict[str, object] = {
     "description": "A file; the header Content-Disposition has its name.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},

@@ -1,17 +1,18 @@
-"""The interface of a landmark format: the output of its parser, the input of its renderer, and its description."""
+"""What a landmark format is: the output of its parser, the input of its renderer, and its row of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpgauge.geometry import Floats
-from warpgauge.io.landmarks.model import Frame
-from warpgauge.io.landmarks.text import fail
+from warpgauge.io import formats
+from warpgauge.io.landmarks.text import fail, first_csv_row, lines
 
 # What the numbers of a file are. "index" counts from 0, "index1" from 1, "scaled" is spacing times index along the
 # axes of the image without origin and direction, "unstated" is whatever the writing program had as its world.
@@ -21,8 +22,8 @@ FILE_FRAMES: tuple[str, ...] = ("LPS", "RAS", "image", "index", "index1", "scale
 
 # The things that only some formats can hold, in the words of the message that names a loss.
 COVARIANCES, RATERS, SKIPS = "covariances", "raters", "skips with their reasons"
-INACTIVE, PENDING, NAMES, HASHES = "inactive marks", "pending rows", "names", "image hashes"
-EVERYTHING = frozenset({COVARIANCES, RATERS, SKIPS, INACTIVE, PENDING, NAMES, HASHES})
+INACTIVE, NAMES = "inactive marks", "names"
+SPECIFICATION = "public description"  # how the reading was verified, where no file of the program was at hand
 
 
 @dataclass
@@ -39,11 +40,6 @@ class Side:
     names: tuple[str, ...] | None = None
     indices: tuple[str, ...] | None = None
 
-    @property
-    def placed(self) -> NDArray[np.bool_]:
-        """Mask of the rows that have a point."""
-        return np.asarray(~np.any(np.isnan(self.points), axis=1))
-
 
 @dataclass
 class Table:
@@ -55,50 +51,72 @@ class Table:
     raters: tuple[str | None, ...] | None = None
     active: NDArray[np.bool_] | None = None
     skips: list[tuple[list[float], str, str | None]] = field(default_factory=list)
-    hashes: dict[str, str] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
-    ellipse_alpha: float | None = None  # for writing: ellipses of this level instead of covariances
 
     @property
     def d(self) -> int:
         """Dimension, 2 or 3."""
         return int(self.fixed.points.shape[1])
 
+    @property
+    def sides(self) -> list[Side]:
+        """The fixed side, and the moving one where there is one."""
+        return [self.fixed] if self.moving is None else [self.fixed, self.moving]
+
     def __len__(self) -> int:
         return int(self.fixed.points.shape[0])
 
 
 @dataclass(frozen=True)
-class Format:
+class Start:
+    """What a file is recognised by: its name, its text, its first line and, as comma-separated text, its first row."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def line(self) -> str:
+        """The first line that is not blank."""
+        content = lines(self.text[:65536])
+        return content[0][1] if content else ""
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """The fields of the first row, without the blanks around them."""
+        return [field.strip() for field in first_csv_row(self.text)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format(formats.Format):
     """One landmark format.
 
     Parameters
     ----------
-    name, title : str
-        What the ``format`` argument calls it, and what messages call it.
+    fits : callable
+        Whether the start of a file is of this format.
     parse : callable
         ``(text, file name, dimension or None) -> Table``.
-    render : callable
-        ``Table -> text``; a format without pairs is given one side at a time, as ``fixed``.
-    write_frame : callable
-        ``(frame of the landmarks, requested frame or None) -> frame`` of the file, None when it cannot be had.
+    render : callable, optional
+        ``Table -> text``; a format without pairs is given one side at a time, as ``fixed``. None: it is only read.
+    frames : tuple of str
+        Which frames the file may have when it is written, the default first; ``"world"`` is that of the landmarks.
+    endings : tuple of str
+        Names of files for which this format is written by default.
     pairs : bool
         Whether one file holds both sides.
     holds : frozenset of str
         Which of the optional things survive in a file.
-    dimensions : tuple of int
-        Which dimensions the format has.
     pixels : bool
         Whether its indices may stand for world points in pixels when no grid is given.
     scalable : bool
         Whether ``scale`` makes sense.
     """
 
-    name: str
-    title: str
+    fits: Callable[[Start], bool]
     parse: Callable[[str, str, int | None], Table]
-    render: Callable[[Table], str]
-    write_frame: Callable[[Frame, str | None], FileFrame | None]
+    render: Callable[[Table], str] | None = None
+    frames: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
     pairs: bool = False
     holds: frozenset[str] = frozenset()
     dimensions: tuple[int, ...] = (2, 3)
@@ -109,26 +127,6 @@ class Format:
     def with_article(self) -> str:
         """The title as it stands in a sentence: "an ANHIR/CIMA CSV"."""
         return f"{'an' if self.title[0] in 'AEIOUaeiou' else 'a'} {self.title}"
-
-
-def one_frame(*allowed: FileFrame) -> Callable[[Frame, str | None], FileFrame | None]:
-    """Return a ``write_frame`` that takes the requested frame if allowed, and the first by default."""
-
-    def choose(world: Frame, requested: str | None) -> FileFrame | None:
-        if requested is None:
-            return allowed[0]
-        return next((frame for frame in allowed if frame == requested), None)
-
-    return choose
-
-
-def world_frame(*others: FileFrame) -> Callable[[Frame, str | None], FileFrame | None]:
-    """Return a ``write_frame`` whose default is the frame of the landmarks themselves."""
-
-    def choose(world: Frame, requested: str | None) -> FileFrame | None:
-        return one_frame(world, *others)(world, requested)
-
-    return choose
 
 
 def stack(rows: Sequence[Sequence[float]], name: str) -> Floats:

@@ -41,11 +41,6 @@ class Affine(NamedTuple):
         return np.asarray(inverse @ covariances @ inverse.T)
 
 
-def is_plain(grid: Grid) -> bool:
-    """Return whether a grid has no origin and no direction, so that its world is spacing times index."""
-    return not np.any(grid.origin) and np.array_equal(grid.direction, np.eye(grid.d))
-
-
 def file_frame(side: Side, requested: str | None, name: str) -> FileFrame:
     """Decide what the numbers of one file are: what the caller says, else what the file or its format says."""
     if requested is not None and requested not in FILE_FRAMES:
@@ -67,7 +62,7 @@ def affine(frame: FileFrame, d: int, grid: Grid | None, kind: Format, units: str
     matrix, offset = np.eye(d), np.zeros(d)
     if frame == "RAS":
         matrix = np.diag([-1.0, -1.0, 1.0])
-    elif frame == "unstated" and grid is not None and not is_plain(grid):
+    elif frame == "unstated" and grid is not None and (grid.origin.any() or np.any(grid.direction != np.eye(d))):
         raise AmbiguousFileError(
             f"{name!r}: {kind.with_article} does not say whether its numbers count from the image corner or include "
             f"the origin and direction that this grid has; pass {say('frame', 'scaled')} for the first or "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from warpgauge.geometry import UNITS, Floats
 
 Frame = Literal["LPS", "image"]
 FRAMES: tuple[str, ...] = ("LPS", "image")
-DIRECTION = "fixed_to_moving"
 # A coordinate beyond this is not a place in an image, in any unit; it would only overflow in later sums of squares.
 LARGEST_COORDINATE = 1e12
 
@@ -25,17 +24,6 @@ class Skip(NamedTuple):
 
     fixed_point: Floats
     reason: str
-    rater: str | None
-
-
-class Pending(NamedTuple):
-    """A row with a point on one side only; ``row`` is its place in the file, counted from 0."""
-
-    row: int
-    name: str
-    fixed_point: Floats | None
-    moving_point: Floats | None
-    active: bool
     rater: str | None
 
 
@@ -90,14 +78,12 @@ class Landmarks:
         One for each row; an unnamed row has ``""``, an unknown rater is None.
     active : (n,) bool array
         False marks rows that their annotator switched off; they are kept, and left out of `to_annotation_arrays`.
-    skips, pending : sequence of Skip, of Pending
-        Places declined with a reason, and rows that have a point on one side only.
+    skips : sequence of Skip
+        Places declined with a reason.
     frame : {"LPS", "image"}
         The anatomical world of ITK, or the world of an image that has no patient (2D, microscopy).
     units : {"px", "um", "mm"}
         What one world unit is.
-    image_hashes : mapping
-        ``{"fixed": ..., "moving": ...}`` as far as known.
     assumptions : sequence of str
         One sentence for everything that the file did not say and the reader took for granted.
     format : str
@@ -111,11 +97,8 @@ class Landmarks:
     raters: tuple[str | None, ...] | None = None
     active: NDArray[np.bool_] = None  # type: ignore[assignment]  # replaced in __post_init__
     skips: tuple[Skip, ...] = ()
-    pending: tuple[Pending, ...] = ()
     frame: Frame = "image"
     units: str = "px"
-    direction: str = DIRECTION
-    image_hashes: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     format: str = ""
 
@@ -148,7 +131,6 @@ class Landmarks:
         if self.covariances is not None:
             set_field(self, "covariances", self._checked_covariances(self.covariances))
         set_field(self, "skips", tuple(self.skips))
-        set_field(self, "pending", tuple(self.pending))
         set_field(self, "assumptions", tuple(self.assumptions))
         _check_texts(tuple(skip.reason for skip in self.skips), len(self.skips), "skips")
         if any(not skip.reason.strip() for skip in self.skips):
@@ -173,10 +155,6 @@ class Landmarks:
             raise InvalidInputError(f"Landmarks.frame must be 'LPS' (3D only) or 'image', got {self.frame!r}.")
         if self.units not in UNITS:
             raise InvalidInputError(f"Landmarks.units must be one of {', '.join(UNITS)}, got {self.units!r}.")
-        if self.direction != DIRECTION:
-            raise InvalidInputError(
-                f"Landmarks.direction must be {DIRECTION!r}, got {self.direction!r}; exchange the two point sets."
-            )
 
     def __repr__(self) -> str:
         read = f", read as {self.format}" if self.format else ""

@@ -8,24 +8,15 @@ from dataclasses import replace
 from warpgauge.display import counted
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.io.landmarks.base import Side, Table
+from warpgauge.io.landmarks.text import count_up
 
 MATCHES: tuple[str, ...] = ("row", "name", "index")
-_LONGEST_NUMBER = 15
 
 
 def pair(fixed: Table, moving: Table, fixed_name: str, moving_name: str, match: str | None) -> Table:
-    """Join the points of two files.
+    """Join the points of two files: by name where both name the same points, else by their numbers, else by row.
 
-    Parameters
-    ----------
-    fixed, moving : Table
-        Two sets of points.
-    fixed_name, moving_name : str
-        Names of the files, for messages.
-    match : {"row", "name", "index", None}
-        How points correspond. None is by name where both files name the same points, else by the number that each
-        point has in its file, else by row; a name that stands in different rows of files that cannot be paired by
-        name is refused.
+    ``match`` says which. A name that stands in different rows of files that cannot be paired by name is refused.
     """
     if match not in (*MATCHES, None):
         raise InvalidInputError(f"match must be 'row', 'name' or 'index', got {match!r}.")
@@ -98,7 +89,7 @@ def _refuse_displaced(fixed: Side, moving: Side, fixed_name: str, moving_name: s
     """Refuse to pair by row where a name or index that both files have stands in different rows."""
     for kind in ("name", "index"):
         ours, theirs = _labels(fixed, kind), _labels(moving, kind)
-        if ours is None or theirs is None or (kind == "index" and _counting(ours) and _counting(theirs)):
+        if ours is None or theirs is None or (kind == "index" and count_up(ours) and count_up(theirs)):
             continue
         once, counts = Counter(theirs), Counter(ours)
         places = {label: row for row, label in enumerate(theirs) if label and once[label] == 1}
@@ -109,11 +100,3 @@ def _refuse_displaced(fixed: Side, moving: Side, fixed_name: str, moving_name: s
                     f"{moving_name!r}; pass {say('match', kind)} to pair points by {kind}, or {say('match', 'row')} to "
                     f"pair them as they stand."
                 )
-
-
-def _counting(labels: tuple[str, ...]) -> bool:
-    """Return whether labels count the rows without a gap, from wherever they start."""
-    if not labels[0].isascii() or not labels[0].isdigit() or len(labels[0]) > _LONGEST_NUMBER:
-        return False
-    first = int(labels[0])
-    return labels == tuple(str(first + row) for row in range(len(labels)))

@@ -1,31 +1,20 @@
-"""3D Slicer's point lists: ``.mrk.json`` and the older ``.fcsv``, one file per image, LPS or RAS in mm.
+"""3D Slicer's point lists: ``.mrk.json`` and the older ``.fcsv`` (only read), one file per image, LPS or RAS in mm.
 
 In ``.fcsv`` the second line names the frame; old versions wrote 0 for RAS and 1 for LPS. A control point whose status
-is not "defined" has no position yet and is kept as a pending row.
+is not "defined" has no position yet.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from warpgauge.display import counted, csv_text
-from warpgauge.io.landmarks.base import NAMES, PENDING, FileFrame, Format, Side, Table, one_frame, stack
+from warpgauge.display import counted
+from warpgauge.io.formats import Files
+from warpgauge.io.landmarks.base import NAMES, SPECIFICATION, FileFrame, Format, Side, Table, stack
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE
-from warpgauge.io.landmarks.text import (
-    coordinates,
-    csv_rows,
-    fail,
-    lines,
-    load_json,
-    number_text,
-    shown,
-    words,
-)
+from warpgauge.io.landmarks.text import coordinates, csv_rows, fail, lines, load_json, shown, words
 
 _SCHEMA = (
     "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
@@ -54,113 +43,97 @@ def _parse_json(text: str, name: str, d: int | None) -> Table:
     frame = markup.get("coordinateSystem")
     if frame not in ("LPS", "RAS", None):
         fail(name, None, f"the coordinate system is {shown(frame)}, not LPS or RAS", "export it again")
-    assumptions = [] if frame else ["The file does not name its coordinate system; Slicer's default is LPS."]
-    points = stack([_json_point(control, name, row) for row, control in enumerate(controls)], name)
-    names = tuple(_json_label(control, name, row) for row, control in enumerate(controls))
-    return Table(
-        fixed=Side(points, frame or "LPS", frame is not None, _json_units(markup, name), names if any(names) else None),
-        assumptions=assumptions,
-    )
-
-
-def _json_point(control: dict[str, Any], name: str, row: int) -> list[float]:
-    if control.get("positionStatus", "defined") != "defined":
-        return [math.nan] * 3
-    position = control.get("position")
-    good = isinstance(position, list) and len(position) == 3
-    if not good or not all(type(x) in (int, float) and abs(x) <= LARGEST_COORDINATE for x in position or []):
-        fail(name, None, f"the position of control point {row} (from 0) is {shown(position)}, not 3 finite numbers")
-    return [float(x) for x in position or []]
-
-
-def _json_label(control: dict[str, Any], name: str, row: int) -> str:
-    label = control.get("label", "")
-    if not isinstance(label, str):
-        fail(name, None, f"the label of control point {row} (from 0) is {shown(label)}, not text")
-    return words(label, name, None)
-
-
-def _json_units(markup: dict[str, Any], name: str) -> str | None:
     units = markup.get("coordinateUnits")
     if isinstance(units, list) and units:
         units = units[0]  # the coded form is [code, coding scheme, meaning]
     if units not in ("mm", "um", None):
         fail(name, None, f"the coordinate units are {shown(units)}, not mm or um", "export it again")
-    return str(units) if units else None
+    points = stack([_position(control, name, row) for row, control in enumerate(controls)], name)
+    names = []
+    for row, control in enumerate(controls):
+        label = control.get("label", "")
+        if not isinstance(label, str):
+            fail(name, None, f"the label of control point {row} (from 0) is {shown(label)}, not text")
+        names.append(words(label, name, None))
+    return Table(
+        fixed=Side(points, frame or "LPS", frame is not None, units, tuple(names) if any(names) else None),
+        assumptions=[] if frame else ["The file does not name its coordinate system; Slicer's default is LPS."],
+    )
+
+
+def _position(control: dict[str, Any], name: str, row: int) -> list[float]:
+    if control.get("positionStatus", "defined") != "defined":
+        return [math.nan] * 3
+    position = control.get("position")
+    numbers = position if isinstance(position, list) else []
+    if len(numbers) != 3 or not all(type(x) in (int, float) and abs(x) <= LARGEST_COORDINATE for x in numbers):
+        fail(name, None, f"the position of control point {row} (from 0) is {shown(position)}, not 3 finite numbers")
+    return [float(x) for x in numbers]
 
 
 def _render_json(table: Table) -> str:
-    """Write one point list."""
     side = table.fixed
     markup: dict[str, Any] = {"type": "Fiducial", "coordinateSystem": side.frame}
     if side.units in ("mm", "um"):
         markup["coordinateUnits"] = side.units
-    markup["controlPoints"] = [_control(side, row) for row in range(len(table))]
+    markup["controlPoints"] = [
+        {
+            "id": str(row + 1),
+            "label": side.names[row] if side.names else "",
+            "position": point.tolist(),
+            "positionStatus": "defined",
+        }
+        for row, point in enumerate(side.points)
+    ]
     return json.dumps({"@schema": _SCHEMA, "markups": [markup]}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _control(side: Side, row: int) -> dict[str, Any]:
-    placed = not np.any(np.isnan(side.points[row]))
-    control: dict[str, Any] = {"id": str(row + 1), "label": side.names[row] if side.names else ""}
-    if placed:
-        control["position"] = side.points[row].tolist()
-    return control | {"positionStatus": "defined" if placed else "undefined"}
-
-
 def _parse_fcsv(text: str, name: str, d: int | None) -> Table:
-    """Read an ``.fcsv`` file."""
+    frame: FileFrame = "unknown"
     header = [(line, content) for line, content in lines(text) if content.startswith("#")]
-    frame, stated = _fcsv_frame(header, name)
-    body = [(line, fields) for line, fields in csv_rows(text, name) if not fields[0].startswith("#")]
-    points, names = [], []
-    for line, fields in body:
-        if len(fields) <= _LABEL:
-            fail(
-                name,
-                line,
-                f"{counted(len(fields), 'field')}, but an .fcsv row has at least {_LABEL + 1}",
-                "the row is cut",
-            )
-        placed = len(fields) <= _STATUS or fields[_STATUS].strip() in ("", _DEFINED)
-        points.append(coordinates(fields[1:4], name, line) if placed else [math.nan] * 3)
-        names.append(words(fields[_LABEL], name, line))
-    return Table(fixed=Side(stack(points, name), frame, stated, names=tuple(names) if any(names) else None))
-
-
-def _fcsv_frame(header: list[tuple[int, str]], name: str) -> tuple[FileFrame, bool]:
     if not header:
         fail(name, 1, "the header lines that begin with '#' are missing", "this is not an .fcsv file of Slicer")
     for line, content in header:
-        key, _, value = content.lstrip("# ").partition("=")
-        if key.strip() == "columns" and value.strip() != _FCSV_COLUMNS:
-            fail(name, line, f"the columns are {shown(value.strip())}", f"Slicer writes {_FCSV_COLUMNS}")
-        if key.strip() == "CoordinateSystem":
-            word = value.strip()
-            if word not in _FRAME_WORDS:
-                fail(name, line, f"the coordinate system is {shown(word)}, not LPS, RAS, 0 or 1", "export it again")
-            return _FRAME_WORDS[word], True
-    return "unknown", False
-
-
-def _render_fcsv(table: Table) -> str:
-    """Write an ``.fcsv`` file; unplaced points get the status column of newer versions."""
-    side, rows = table.fixed, []
-    for row, (point, placed) in enumerate(zip(side.points, side.placed, strict=True)):
-        numbers = [number_text(value) for value in point] if placed else ["0", "0", "0"]
-        label = side.names[row] if side.names else ""
-        status = [] if np.all(side.placed) else [_DEFINED if placed else "0", "0"]
-        rows.append([str(row + 1), *numbers, "0", "0", "0", "1", "1", "1", "0", label, "", "", *status])
-    header = ["Markups fiducial file version = 4.11", f"CoordinateSystem = {side.frame}", f"columns = {_FCSV_COLUMNS}"]
-    return "".join(f"# {line}\n" for line in header) + csv_text(rows)
+        key, _, value = (part.strip() for part in content.lstrip("# ").partition("="))
+        if key == "columns" and value != _FCSV_COLUMNS:
+            fail(name, line, f"the columns are {shown(value)}", f"Slicer writes {_FCSV_COLUMNS}")
+        if key == "CoordinateSystem":
+            if value not in _FRAME_WORDS:
+                fail(name, line, f"the coordinate system is {shown(value)}, not LPS, RAS, 0 or 1", "export it again")
+            frame = _FRAME_WORDS[value]
+            break
+    points = []
+    names = []
+    for line, fields in csv_rows(text, name):
+        if fields[0].startswith("#"):
+            continue
+        if len(fields) <= _LABEL:
+            problem = f"{counted(len(fields), 'field')}, but an .fcsv row has at least {_LABEL + 1}"
+            fail(name, line, problem, "the row is cut")
+        placed = len(fields) <= _STATUS or fields[_STATUS].strip() in ("", _DEFINED)
+        points.append(coordinates(fields[1:4], name, line) if placed else [math.nan] * 3)
+        names.append(words(fields[_LABEL], name, line))
+    return Table(Side(stack(points, name), frame, frame != "unknown", names=tuple(names) if any(names) else None))
 
 
 JSON = Format(
     name="slicer-json",
     title="Slicer .mrk.json file",
+    written=(Files("3D Slicer", ".mrk.json", "5", "one file per image", "as stated", "as stated", SPECIFICATION),),
+    fits=lambda start: start.line.startswith("{") and '"markups"' in start.text,
     parse=_parse_json,
     render=_render_json,
-    write_frame=one_frame("LPS", "RAS"),
-    holds=frozenset({NAMES, PENDING}),
+    frames=("LPS", "RAS"),
+    endings=(".mrk.json",),
+    holds=frozenset({NAMES}),
     dimensions=(3,),
 )
-FCSV = replace(JSON, name="slicer-fcsv", title="Slicer .fcsv file", parse=_parse_fcsv, render=_render_fcsv)
+FCSV = Format(
+    name="slicer-fcsv",
+    title="Slicer .fcsv file",
+    written=(Files("3D Slicer", ".fcsv", "5", "one file per image", "as stated", "mm", SPECIFICATION),),
+    fits=lambda start: start.line.startswith("#"),
+    parse=_parse_fcsv,
+    endings=(".fcsv",),
+    dimensions=(3,),
+)

@@ -18,7 +18,9 @@ from warpgauge.errors import FileFormatError
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE, text_problem
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _LONGEST_NUMBER = 400
+SEPARATORS = {";": "semicolons", "\t": "tabs"}
 Row = tuple[int, list[str]]
 
 
@@ -39,20 +41,29 @@ def is_number(token: str) -> bool:
     return len(token) <= _LONGEST_NUMBER and _NUMBER.fullmatch(token) is not None
 
 
-def coordinate(token: str, name: str, line: int) -> float:
-    """Read one coordinate; not a number, not finite or absurdly large is an error."""
-    token = token.strip()
-    if not is_number(token):
-        fail(name, line, f"{shown(token)} is not a number")
-    value = float(token)
-    if not abs(value) <= LARGEST_COORDINATE:
-        fail(name, line, f"the coordinate {shown(token)} is beyond {LARGEST_COORDINATE:g}")
-    return value
+def is_count(token: str, most_digits: int = 15) -> bool:
+    """Return whether a token is a whole number from 0 on, of so many digits at most."""
+    return token.isascii() and token.isdigit() and len(token) <= most_digits
+
+
+def count_up(labels: Sequence[str]) -> bool:
+    """Return whether labels count the rows without a gap, from wherever they start."""
+    numbers = [int(label) for label in labels if is_count(label)]
+    return len(numbers) == len(labels) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def coordinates(tokens: Iterable[str], name: str, line: int) -> list[float]:
-    """Read the coordinates of one point."""
-    return [coordinate(token, name, line) for token in tokens]
+    """Read the coordinates of one point; not a number, not finite or absurdly large is an error."""
+    values = []
+    for token in map(str.strip, tokens):
+        if _DECIMAL_COMMA.fullmatch(token[:_LONGEST_NUMBER]):
+            fail(name, line, f"{shown(token)} has a comma, which may stand for a point or group digits", "use points")
+        if not is_number(token):
+            fail(name, line, f"{shown(token)} is not a number")
+        if not abs(float(token)) <= LARGEST_COORDINATE:
+            fail(name, line, f"the coordinate {shown(token)} is beyond {LARGEST_COORDINATE:g}")
+        values.append(float(token))
+    return values
 
 
 def words(text: str, name: str, line: int | None) -> str:
@@ -70,49 +81,57 @@ def lines(text: str) -> list[tuple[int, str]]:
     return [(number, line.strip()) for number, line in numbered if line.strip()]
 
 
-def _csv_rows(text: str, name: str) -> Iterator[Row]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+def separator(text: str) -> str:
+    """Return what separates the columns: a comma, unless the first line has none but semicolons or tabs."""
+    first = text.lstrip().partition("\n")[0]
+    others = [mark for mark in SEPARATORS if mark in first.strip()]
+    return others[0] if len(others) == 1 and "," not in first else ","
+
+
+def _csv_rows(text: str) -> Iterator[Row]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator(text))
     try:
         for fields in reader:
             if any(field.strip() for field in fields):
                 yield reader.line_num, fields
     except csv.Error as error:
-        fail(name, reader.line_num, f"broken comma-separated text ({error})", "export it again")
+        raise csv.Error(f"{error}, line {reader.line_num}") from error
 
 
 def csv_rows(text: str, name: str) -> list[Row]:
-    """Split comma-separated text into rows with their line numbers; empty lines are left out."""
-    return [(line, [csv_cell_text(field) for field in fields]) for line, fields in _csv_rows(text, name)]
+    """Split a table into rows with their line numbers; empty lines are left out."""
+    try:
+        return [(line, [csv_cell_text(field) for field in fields]) for line, fields in _csv_rows(text)]
+    except csv.Error as error:
+        fail(name, None, f"broken comma-separated text ({error})", "export it again")
 
 
-def first_csv_row(text: str, name: str) -> list[str]:
-    """Return the fields of the first row that is not empty, without reading the others."""
-    return next((fields for _, fields in _csv_rows(text, name)), [])
+def first_csv_row(text: str) -> list[str]:
+    """Return the fields of the first row that is not empty, without reading the others; none of broken text."""
+    try:
+        return next((fields for _, fields in _csv_rows(text)), [])
+    except csv.Error:
+        return []
 
 
 def header_columns(row: Row, name: str) -> dict[str, int]:
     """Map the column titles of a header to their places; a repeated title is an error."""
-    titles = [title.strip() for title in row[1]]
     columns: dict[str, int] = {}
-    for place, title in enumerate(titles):
+    for place, field in enumerate(row[1]):
+        title = field.strip()
         if title and title in columns:
             fail(name, row[0], f"the column {shown(title)} stands twice in the header", "rename one of them")
         columns[title] = place
     return columns
 
 
-def table_body(rows: Sequence[Row], name: str) -> Sequence[Row]:
-    """Return the rows below a header after checking that each has as many fields as the header."""
+def same_width(rows: Sequence[Row], name: str, first: str = "the header") -> None:
+    """Refuse rows that have not as many fields as the first one, which is called ``first``."""
     width = len(rows[0][1])
     for line, fields in rows[1:]:
         if len(fields) != width:
-            fail(
-                name,
-                line,
-                f"{counted(len(fields), 'field')}, but the header has {width}",
-                "the row is cut or has a stray comma",
-            )
-    return rows[1:]
+            problem = f"{counted(len(fields), 'field')}, but {first} has {width}"
+            fail(name, line, problem, "the row is cut or has a stray comma")
 
 
 def number_text(value: float) -> str:

@@ -8,51 +8,42 @@ from __future__ import annotations
 import numpy as np
 
 from warpgauge.display import counted
-from warpgauge.geometry import Floats
-from warpgauge.io.landmarks.base import FileFrame, Format, Side, Table, stack, world_frame
-from warpgauge.io.landmarks.text import coordinates, fail, lines, number_text, shown
+from warpgauge.io.formats import Files
+from warpgauge.io.landmarks.base import Format, Side, Table, stack
+from warpgauge.io.landmarks.text import coordinates, fail, is_count, lines, number_text, shown
 
-KEYWORDS = ("point", "index")
+_KEYWORDS = ("point", "index")
 
 
 def _parse(text: str, name: str, d: int | None) -> Table:
-    """Read the points of one image."""
     content = lines(text)
-    keyword = content[0][1] if content and content[0][1] in KEYWORDS else None
-    rows = content[1:] if keyword else content
-    if not rows or not (rows[0][1].isascii() and rows[0][1].isdigit() and len(rows[0][1]) < 12):
-        found = shown(rows[0][1]) if rows else "the end of the file"
-        fail(name, rows[0][0] if rows else None, f"the number of points should stand here, but there is {found}")
-    count, body = int(rows[0][1]), rows[1:]
-    if len(body) != count:
-        fail(
-            name,
-            rows[0][0],
-            f"the file announces {counted(count, 'point')} and holds {len(body)}",
-            "it is cut or was edited",
-        )
-    points: list[list[float]] = []
-    for line, row in body:
+    keyword = content.pop(0)[1] if content and content[0][1] in _KEYWORDS else None
+    line, count = content[0] if content else (None, "the end of the file")
+    if not is_count(count):
+        fail(name, line, f"the number of points should stand here, but there is {shown(count)}")
+    body = content[1:]
+    if len(body) != int(count):
+        problem = f"the file announces {counted(int(count), 'point')} and holds {len(body)}"
+        fail(name, line, problem, "it is cut or was edited")
+    rows: list[list[float]] = []
+    for number, row in body:
         tokens = row.split()
-        if len(tokens) not in (2, 3) or len(tokens) != len(points[0] if points else tokens):
-            fail(name, line, f"{counted(len(tokens), 'coordinate')}, but every point needs the same 2 or 3")
-        points.append(coordinates(tokens, name, line))
-    return _table(stack(points, name), keyword)
-
-
-def _table(points: Floats, keyword: str | None) -> Table:
-    assumptions = []
+        if len(tokens) not in (2, 3) or len(tokens) != len(rows[0] if rows else tokens):
+            fail(name, number, f"{counted(len(tokens), 'coordinate')}, but every point needs the same 2 or 3")
+        rows.append(coordinates(tokens, name, number))
+    points = stack(rows, name)
+    table = Table(Side(points, "index", frame_stated=keyword is not None))
+    if keyword == "point":
+        table.fixed.frame = "LPS" if table.d == 3 else "image"
     if keyword is None:
-        assumptions.append("The file has neither 'point' nor 'index'; as transformix does, its numbers are indices.")
+        note = "The file has neither 'point' nor 'index'; as transformix does, its numbers are indices."
+        table.assumptions.append(note)
     if keyword != "point" and np.any(points != np.round(points)):
-        assumptions.append("Some indices lie between voxels; transformix itself would round them.")
-    world: FileFrame = "LPS" if points.shape[1] == 3 else "image"
-    side = Side(points, world if keyword == "point" else "index", frame_stated=keyword is not None)
-    return Table(fixed=side, assumptions=assumptions)
+        table.assumptions.append("Some indices lie between voxels; transformix itself would round them.")
+    return table
 
 
 def _render(table: Table) -> str:
-    """Write the points of one image."""
     keyword = "index" if table.fixed.frame == "index" else "point"
     rows = (" ".join(number_text(value) for value in point) for point in table.fixed.points)
     return "\n".join([keyword, str(len(table)), *rows]) + "\n"
@@ -61,7 +52,12 @@ def _render(table: Table) -> str:
 FORMAT = Format(
     name="transformix",
     title="transformix point file",
+    written=(
+        Files("elastix", "point or index file", "5", "one file per image", "LPS, or voxels from 0", "mm or voxels",
+              "transformix itself"),
+    ),
+    fits=lambda start: start.line in _KEYWORDS or is_count(start.line, 400),
     parse=_parse,
     render=_render,
-    write_frame=world_frame("index", "LPS", "image"),
-)
+    frames=("world", "index", "LPS", "image"),
+)  # fmt: skip

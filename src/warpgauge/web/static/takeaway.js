@@ -9,7 +9,7 @@ import { make } from "./dom.js";
 /** @import { Stage } from "./stage.js" */
 
 /** @type {[string, string][]} */
-const FORMATS = [["csv", "CSV (spreadsheets)"], ["warpgauge", "JSON (everything)"], ["bigwarp", "BigWarp"], ["slicer-json", "3D Slicer"]];
+const FORMATS = [["csv", "CSV"], ["bigwarp", "BigWarp"], ["slicer-json", "3D Slicer"]];
 let chosen = FORMATS[0][0];
 
 /**
