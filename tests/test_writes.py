@@ -127,7 +127,7 @@ class Setting:
             ["report", project, "--no-maps"],
             ["benchmark", str(study), "--leaderboard", str(out / "board.html")],
             ["mirror", project, str(self.folder / "mirrors")],
-            ["annotate", project],
+            ["serve", project],
             ["verify", project, "--mend"],
         ]
 

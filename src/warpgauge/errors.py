@@ -5,91 +5,29 @@ Every message is one sentence that says what is wrong, where, what was expected 
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[([^\]]*)\])?([^;]*);.*extra\s*==\s*['\"]([\w-]+)['\"]")
 
 
-class Wording:
-    """How a message names the arguments of a function: as Python writes them. The command line has its own wording."""
-
-    def argument(self, name: str, value: Any) -> str:
-        """Return an argument: ``units=`` without a value, ``units='um'`` with one; ``...`` stands for any value."""
-        if value is None or value == ANY:
-            return f"{name}=" if value is None else f"{name}=..."
-        return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"
-
-    def relink(self, role: str, accept: bool) -> str:
-        """Return the call that links an image of a project again, one with another content if that is accepted."""
-        return f"relink({role}=PATH{', accept_changed=True' if accept else ''})"
-
-
 ANY = "..."
-_MARK = "\0"  # around an argument; quoted text cannot hold it
+# Arguments of the library, and the options of the command line that have another name.
+_OPTIONS = {"moving_grid": "moving_image", **dict.fromkeys(("fixed_grid", "grid", "reference"), "fixed_image")}
 
 
 def say(name: str, value: Any = None) -> str:
-    """Return what stands for an argument in the text of an error or of a `Message`.
-
-    Each door then names it in its own words: ``units='um'`` in Python, ``--units um`` on the command line.
-    ``say("relink", (role, accept))`` stands for a call.
-    """
-    return f"{_MARK}{json.dumps([name, value])}{_MARK}"
-
-
-class Message(str):
-    """A sentence that may name arguments by `say`; as a string it names them as Python does.
-
-    Errors and warnings of warpgauge make their text a message themselves. `told` gives it in another wording, for which
-    nothing is looked for in the sentence.
-    """
-
-    _pieces: tuple[str, ...]
-
-    def __new__(cls, text: str) -> Self:
-        """Cut the text at the marks: every second piece is an argument."""
-        pieces = text._pieces if isinstance(text, Message) else tuple(str(text).split(_MARK))
-        made = super().__new__(cls, _joined(pieces, Wording()))
-        made._pieces = pieces
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.marked,)
-
-    @property
-    def marked(self) -> str:
-        """The text with its arguments as `say` returned them, to be part of another message."""
-        return _MARK.join(self._pieces)
-
-    def told(self, wording: Wording) -> str:
-        """Return the sentence with its arguments in another wording."""
-        return _joined(self._pieces, wording)
-
-
-def _joined(pieces: Sequence[str], wording: Wording) -> str:
-    words = list(pieces)
-    for place in range(1, len(words), 2):
-        name, value = json.loads(words[place])
-        words[place] = wording.relink(*value) if name == "relink" else wording.argument(name, value)
-    return "".join(words)
-
-
-def told(problem: object, wording: Wording) -> str:
-    """Return the text of an error, a warning or a note in a wording."""
-    text = problem.args[0] if isinstance(problem, Exception) and problem.args else problem
-    return text.told(wording) if isinstance(text, Message) else str(problem)
+    """Return an argument as a message names it: by its option, as in ``--units um`` for ``units="um"``."""
+    option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+    if value is None or value is True or value == ANY:
+        return option
+    return f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}"
 
 
 class WarpgaugeError(Exception):
     """Base of all errors that warpgauge raises on purpose."""
-
-    def __init__(self, message: str = "", *more: object) -> None:
-        super().__init__(Message(message), *more)
 
 
 class InvalidInputError(WarpgaugeError, ValueError):
@@ -110,7 +48,6 @@ class FileFormatError(WarpgaugeError, ValueError):
     LONGEST = 480
 
     def __init__(self, message: str = "") -> None:
-        message = Message(message)
         if len(message) > self.LONGEST:
             message = f"{message[: self.LONGEST - 160]} ... {message[-150:]}"
         super().__init__(message)
@@ -138,9 +75,6 @@ class JobTimeoutError(WarpgaugeError, TimeoutError):
 
 class WarpgaugeWarning(UserWarning):
     """Base of all warnings that warpgauge gives on purpose."""
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(Message(message))
 
 
 class NumericalWarning(WarpgaugeWarning):

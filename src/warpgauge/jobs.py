@@ -229,8 +229,12 @@ def _check_versions(client: Any) -> None:
             raise _other_version(version, __version__)
 
 
-def _other_version(theirs: str, ours: str) -> InvalidInputError:
-    return InvalidInputError(
+class OtherVersionError(InvalidInputError):
+    """A worker of a cluster has another version, which may compute other numbers."""
+
+
+def _other_version(theirs: str, ours: str) -> OtherVersionError:
+    return OtherVersionError(
         f"A worker of the cluster has warpgauge {theirs}, but this is {ours}; install the same version everywhere. "
         "What was finished and stored before is kept."
     )
@@ -259,6 +263,6 @@ def _fetched(client: Any, future: Any, name: str, address: str) -> Done:
         reason = " ".join(str(error).split())[:200]
         lost = WorkerLostError(f"no worker of the cluster finished it ({type(error).__name__}: {reason})")
         return Done(name, problem=lost)
-    if isinstance(done.problem, InvalidInputError) and "same version everywhere" in str(done.problem):
+    if isinstance(done.problem, OtherVersionError):
         raise done.problem
     return done

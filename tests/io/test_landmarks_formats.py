@@ -166,7 +166,7 @@ def test_ants_example_of_its_manual(tmp_path: Path) -> None:
     """The chicken of ANTs: four columns for 2D points, which only the caller or a grid can tell from 3D."""
     text = "x,y,z,t,label,comment\n82.5,116.5,0,0,1,this is the breast\n137.5,35.5,0,0,2,this is the beak\n"
     path = save(tmp_path, "chicken-3.csv", text)
-    with pytest.raises(AmbiguousFileError, match="dimension=2 or 3"):
+    with pytest.raises(AmbiguousFileError, match="--dimension 2 or 3"):
         read_landmarks(path)
     lm = read_landmarks(path, dimension=2)
     np.testing.assert_array_equal(lm.fixed_points, [[82.5, 116.5], [137.5, 35.5]])
@@ -219,7 +219,7 @@ def test_anhir_with_gaps_in_its_count(tmp_path: Path) -> None:
     """Files that lack different landmarks are not matched row by row unnoticed."""
     fixed = save(tmp_path, "a.csv", ",X,Y\n1,1,1\n2,2,2\n4,4,4\n")
     moving = save(tmp_path, "b.csv", ",X,Y\n1,1,1\n3,3,3\n2,2,2\n")
-    with pytest.raises(AmbiguousFileError, match="match='name'"):
+    with pytest.raises(AmbiguousFileError, match="--match name"):
         read_landmarks(fixed, moving)
     assert len(read_landmarks(fixed, moving, match="row")) == 3
 
@@ -228,7 +228,7 @@ def test_dirlab_counts_from_one(tmp_path: Path) -> None:
     """Voxel (1, 1, 1) of DIR-Lab is the first voxel; without a grid the file is refused."""
     path = save(tmp_path, "case9_300_T00_xyz.txt", "1\t1\t1\r\n188\t260\t4\r\n")
     grid = Grid((512, 512, 121), (0.625, 0.625, 2.5), (-160.0, -160.0, 10.0), units="mm")
-    with pytest.raises(AmbiguousFileError, match="fixed_grid="):
+    with pytest.raises(AmbiguousFileError, match="--fixed-image"):
         read_landmarks(path)
     lm = read_landmarks(path, fixed_grid=grid)
     np.testing.assert_array_equal(lm.fixed_points, [[-160, -160, 10], [-43.125, 1.875, 17.5]])
@@ -238,7 +238,7 @@ def test_dirlab_counts_from_one(tmp_path: Path) -> None:
 def test_bare_numbers_under_another_name_are_ambiguous(tmp_path: Path) -> None:
     """Three columns of numbers alone say nothing; DIR-Lab's own file names do."""
     path = save(tmp_path, "points.txt", "1 1 1\n188 260 4\n")
-    with pytest.raises(AmbiguousFileError, match="format='dirlab'"):
+    with pytest.raises(AmbiguousFileError, match="--format dirlab"):
         read_landmarks(path)
     assert read_landmarks(path, format="dirlab", units="px").format == "dirlab"
 
@@ -367,8 +367,8 @@ def test_transformix_index_rounds_and_says_so(tmp_path: Path) -> None:
         ({"path": "a.csv", "format": "anhir"}, "two files"),
         ({"path": "a.csv", "moving_path": "b.csv"}, "one file"),
         ({"path": "a.csv", "moving_path": "b.csv", "format": "napari", "fixed_grid": Grid((2, 2))}, "a grid is in px"),
-        ({"path": "a.csv", "moving_path": "b.csv", "format": "napari"}, "pass fixed_grid="),
-        ({"path": "a.csv", "moving_path": "b.csv", "format": "anhir", "frame": "RAS"}, "frame='RAS'"),
+        ({"path": "a.csv", "moving_path": "b.csv", "format": "napari"}, "pass --fixed-image"),
+        ({"path": "a.csv", "moving_path": "b.csv", "format": "anhir", "frame": "RAS"}, "--frame RAS"),
         ({"path": "no/such/folder/a.csv"}, "cannot be written"),
     ],
 )

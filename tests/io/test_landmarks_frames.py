@@ -129,7 +129,7 @@ def test_scaled_and_image_frames_of_bigwarp(tmp_path: Path) -> None:
     scaled = index * SPACING
     path = tmp_path / "l.csv"
     path.write_text('"a","true",' + ",".join(f'"{x}"' for x in [*scaled, *scaled]) + "\n")
-    with pytest.raises(AmbiguousFileError, match="frame='scaled'"):
+    with pytest.raises(AmbiguousFileError, match="--frame scaled"):
         read_landmarks(path, fixed_grid=GRID, moving_grid=GRID)
     lm = read_landmarks(path, fixed_grid=GRID, moving_grid=GRID, frame="scaled")
     np.testing.assert_allclose(lm.moving_points, simpleitk_world(INDICES[2:3]), atol=1e-10)

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from warpgauge._version import __version__
-from warpgauge.errors import ANY, WarpgaugeError, WarpgaugeWarning, Wording, told
+from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
 
 # Groups of the help page, what a newcomer needs first; in each the commands: module of this package, and a summary. The
 # function has the command's name with underscores, and one behind it where Python has that name itself.
@@ -60,25 +60,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
-# Arguments of the library, and the options that stand for them in messages where they have another name.
-OPTIONS = {"moving_grid": "moving_image", **dict.fromkeys(("fixed_grid", "grid", "reference"), "fixed_image")}
-
-
-class Options(Wording):
-    """Names arguments as options of the command line: ``match='name'`` as ``--match name``."""
-
-    def argument(self, name: str, value: Any) -> str:
-        """Return the option that stands for an argument, with its value."""
-        option = f"--{OPTIONS.get(name, name).replace('_', '-')}"
-        if value is None or value is True or value == ANY:
-            return option
-        return f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}"
-
-    def relink(self, role: str, accept: bool) -> str:
-        """Return the command that links an image of a project again."""
-        return f"warpgauge verify PROJECT --{role.replace('_', '-')} PATH{' --accept-changed' if accept else ''}"
-
-
 # What the bare command says.
 BEGIN = """\
 warpgauge demo                                  try it: a made pair, registrations, annotations, a report
@@ -149,7 +130,7 @@ def _called(arguments: Sequence[str] | None) -> click.Command | None:
 
 def _show_note(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     prefix = "note" if issubclass(category, WarpgaugeWarning) else f"note ({category.__name__})"
-    click.echo(f"{prefix}: {told(message, Options())}", err=True)
+    click.echo(f"{prefix}: {message}", err=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -177,7 +158,7 @@ def _failed(failure: Any, command: click.Command | None) -> int:
         failure.show()
         code = failure.exit_code
     elif isinstance(failure, WarpgaugeError):
-        click.echo(f"warpgauge: {told(failure, Options())}", err=True)
+        click.echo(f"warpgauge: {failure}", err=True)
     elif isinstance(failure, OSError):
         click.echo(f"warpgauge: {failure.filename or 'a file'}: {failure.strerror or failure}.", err=True)
     elif failure_code is None:

@@ -14,9 +14,9 @@ import click
 import numpy as np
 
 from warpgauge.cli.options import FILE, NEW, json_option, project_argument
-from warpgauge.cli.output import next_steps, note, print_facts, print_json, quoted, worded
+from warpgauge.cli.output import next_steps, note, print_facts, print_json, quoted
 from warpgauge.display import counted, number
-from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks, write_landmarks
 from warpgauge.io.landmarks.pairing import MATCHES
 from warpgauge.io.transforms import FORMATS
@@ -102,9 +102,9 @@ def import_(
         session = Session(opened)
         problems = import_problems(opened, found, reread)
         if problems:
-            sentence = Message(f"{file.name!r}: {'; '.join(problems)}")
+            sentence = f"{file.name!r}: {'; '.join(problems)}"
             if not force:
-                raise InvalidInputError(f"{sentence.marked}; correct it, or add --force if it is intended.")
+                raise InvalidInputError(f"{sentence}; correct it, or add --force if it is intended.")
             note(sentence)
         found, uncertain = _with_uncertainty(found, opened, radius)
         events = session.import_landmarks(found, rater or (None if named else "import"), shared=shared)
@@ -133,7 +133,7 @@ def import_(
     skipped = f" and {counted(facts['skipped'], 'skip')}" if facts["skipped"] else ""
     click.echo(f"{counted(facts['placed'], 'landmark')}{skipped} of {', '.join(raters)}, read as {found.format}.")
     for sentence in [*facts["assumptions"], *(facts["offsets"] if offsets else [])]:
-        click.echo(f"  {worded(sentence)}")
+        click.echo(f"  {sentence}")
     whose = f"--rater {quoted(raters[0])}" if len(raters) == 1 else "--import"
     next_steps(
         f"warpgauge add-transform {quoted(project)} NAME=FILE ...   (registration results)",
@@ -322,7 +322,7 @@ def add_transform(
             errors = f"; mean error at the landmarks {number(facts[_ERROR])} {units}, {number(facts[_BEFORE])} without"
         click.echo(f"{facts['name']:<{width}}  {facts['format']}, {facts['kind']}{errors}")
         for sentence in facts["assumptions"] if len(added) == 1 else ():
-            click.echo(f"  {worded(sentence)}")
+            click.echo(f"  {sentence}")
     next_steps(f"warpgauge evaluate {quoted(project)}")
 
 

@@ -13,15 +13,7 @@ from typing import Any
 import click
 
 from warpgauge.display import number
-from warpgauge.errors import told
 from warpgauge.io.files import plain
-
-
-def worded(sentence: object) -> str:
-    """Return a sentence of the library with its arguments as options of the command line."""
-    from warpgauge.cli.app import Options
-
-    return told(sentence, Options())
 
 
 def quoted(path: object) -> str:
@@ -41,18 +33,18 @@ def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
     width = max((len(name) for name in facts), default=0)
     for name, value in facts.items():
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            lines = [worded(item) for item in value]
+            lines = value
         elif isinstance(value, list):
             lines = [", ".join(number(item) for item in value) or "none"]
         else:
-            lines = [worded(value) if isinstance(value, str) else number(value)]
+            lines = [value if isinstance(value, str) else number(value)]
         for place, line in enumerate(lines):
             click.echo(f"  {'' if place else name:<{width}}  {line}")
 
 
 def note(sentence: str) -> None:
     """Print a note to standard error."""
-    click.echo(f"note: {worded(sentence)}", err=True)
+    click.echo(f"note: {sentence}", err=True)
 
 
 def next_steps(*commands: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from warpgauge.cli.options import EXISTING, FILE, NEW_FILE, json_option
-from warpgauge.cli.output import print_json, worded
+from warpgauge.cli.output import print_json
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.transforms import FORMATS
 
@@ -101,7 +101,7 @@ def tre(
         print_json(result.to_dict())
     else:
         for line in result.lines():
-            click.echo(worded(line))
+            click.echo(line)
     summaries = [transform.summary for transform in result.transforms] or [result.before]
     if fail_above is not None and any(one.outside or not one.mean <= fail_above for one in summaries):
         raise click.exceptions.Exit(1)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, Message, SuspiciousDataWarning, WarpgaugeError
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, WarpgaugeError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Transform
 from warpgauge.io.transforms.chain import Chain
@@ -433,5 +433,5 @@ def tried_meanings(
     units = grids[0].units
     nothing = float(np.linalg.norm(fixed - moving, axis=1).mean())
     shown = "; ".join(f"{size:.3g} {units} as {meaning}" for size, meaning in found[:3])
-    text = f"{Message(error.args[0]).marked.rstrip('.')}. The mean error at the landmarks is {shown}"
+    text = f"{str(error).rstrip('.')}. The mean error at the landmarks is {shown}"
     return AmbiguousFieldError(f"{text}, and {nothing:.3g} {units} without any transform.", error.meanings)

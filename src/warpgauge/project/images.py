@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import InvalidInputError, Message, WarpgaugeError, say
+from warpgauge.errors import InvalidInputError, WarpgaugeError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import one_line, read_text, write_whole
 from warpgauge.io.images import Image, read_image
@@ -115,14 +115,17 @@ def missing_image(folder: Path, record: ImageRecord, role: str) -> str | None:
     path = found_at(folder, record)
     if path.exists():
         return None
-    return Message(
+    return (
         f"The {role.replace('_', ' ')} image is not at {str(path)!r}, where the project looks for it; put it there"
         f"{_or_relink(role, 'tell where it is', False)}."
     )
 
 
 def _or_relink(role: str, words: str, accept: bool) -> str:
-    return f", or {words} with {say('relink', (role, accept))}" if role in RELINKED else ""
+    if role not in RELINKED:
+        return ""
+    changed = f" {say('accept_changed')}" if accept else ""
+    return f", or {words} with warpgauge verify PROJECT {say(role)} PATH{changed}"
 
 
 def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Image | str:
@@ -140,7 +143,7 @@ def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Ima
     except Exception as error:  # whatever its record and its file cause together
         return f"The {name} image at {str(path)!r} cannot be read any more: {one_line(error)}."
     if content != record.content_hash:
-        return Message(
+        return (
             f"The {name} image at {str(path)!r} has changed since the project was made, so that placements may no "
             f"longer fit it; put back the former file{_or_relink(role, 'accept the new one', True)}."
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.errors import ANY, FileFormatError, InvalidInputError, Message, say
+from warpgauge.errors import ANY, FileFormatError, InvalidInputError, say
 from warpgauge.geometry import UNITS, Floats, Grid, Units
 
 _PER_MM = {"m": 1e3, "cm": 10.0, "mm": 1.0, "inch": 25.4}
@@ -119,7 +119,7 @@ def _unitless(frame: Frame, path: Path) -> tuple[Grid, list[str]]:
     physical = _grid(frame, path, frame.spacing, "px")
     direction = physical.direction
     origin = direction @ (np.linalg.solve(direction, physical.origin) / physical.spacing)
-    note = Message(
+    note = (
         f"The file's spacing {frame.spacing.tolist()} has no unit, so spacing 1 and units px; give {say('units')} to "
         "use it."
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, say
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, foreign_decoder
 from warpgauge.io.numpy_files import read_array
@@ -44,9 +44,7 @@ def read_array_field(path: Path, options: Options) -> DisplacementField:
     stored = StoredField(name, "NumPy", vectors, reference, None, notes)
     chosen, absolute = settled(stored, replace(options, frame=frame), "")
     if options.convention is None:
-        notes.append(
-            Message(f"The vectors are taken as displacements; give {say('convention', 'absolute')} for positions.")
-        )
+        notes.append(f"The vectors are taken as displacements; give {say('convention', 'absolute')} for positions.")
     return finish_field(stored, chosen, absolute=absolute, moving=options.moving)
 
 

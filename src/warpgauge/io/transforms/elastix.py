@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpgauge.errors import FileFormatError, InvalidInputError, Message, say, warn_suspicious
+from warpgauge.errors import FileFormatError, InvalidInputError, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import linear
 from warpgauge.io.transforms.base import (
@@ -114,7 +114,7 @@ def _with_directions(transform: Transform, table: ParameterTable, options: Optio
     if not np.allclose(direction, np.eye(d), atol=1e-6):
         warn_suspicious(f"{table.path.name}: {note}")
     return transform.described(
-        frame="world without direction cosines", assumptions=(Message(note), *transform.description.assumptions)
+        frame="world without direction cosines", assumptions=(note, *transform.description.assumptions)
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, Message, say, warn_suspicious
+from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms.base import Options, world_frame
 from warpgauge.io.transforms.field import (
@@ -186,9 +186,7 @@ def _from_index(
     other = moving or grid
     if moving is None:
         notes.append(
-            Message(
-                f"The moving image is taken to have the grid of the field; give {say('moving')} where it has another."
-            )
+            f"The moving image is taken to have the grid of the field; give {say('moving')} where it has another."
         )
     if other.d != grid.d:
         raise InvalidInputError(f"The moving grid is {other.d}D, but the field in {stored.name!r} is {grid.d}D.")

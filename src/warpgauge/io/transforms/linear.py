@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.errors import FileFormatError, InvalidInputError, Message, say
+from warpgauge.errors import FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Floats
 from warpgauge.io.files import read_text
 from warpgauge.io.transforms.base import (
@@ -176,7 +176,7 @@ def read_matrix(path: Path, frame: str | None = None) -> AffineTransform:
         kind="affine",
         frame=world_frame(d),
         units=default_units(d),
-        assumptions=(Message(note),),
+        assumptions=(note,),
         source=path.name,
     )
     return AffineTransform(matrix, offset, about)
