@@ -15,7 +15,7 @@ from command_tools import ask, call
 from warpgauge.io.transforms import as_transform
 from warpgauge.io.transforms.writer import write_transform
 
-SIZE, ANSWERS = 200, 40
+SIZE, ANSWERS, SEALED = 200, 40, 12
 
 
 def _smooth(seed: int, scale: float, size: float):
@@ -53,8 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.fromarray(noise).save(place / "image.png")
     made = place / "pair"
     call("new", made, "--fixed", place / "image.png", "--moving", place / "image.png", "--candidates", 150,
-         "--targets", "domain:150", "--foreground", "none", "--set", "audit_seed=3", "--set", "refit=never",
-         "--set", "strategy=farthest")  # fmt: skip
+         "--targets", "domain:150", "--foreground", "none", "--audit", "0.25", "--set", "audit_seed=3",
+         "--set", "seed=2", "--set", "refit=never")  # fmt: skip
     rng = np.random.default_rng(5)
     with wg.Project.open(made) as project:
         session = wg.Session(project, rater="ann")
@@ -73,25 +73,25 @@ def add(folder: Path, name: str, function, *options: str) -> None:
 
 
 def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folder: Path, tmp_path: Path) -> None:
-    """10 of 40 answers are not in the export, so what was bent to it betrays itself; honest methods are vetted."""
+    """12 of 40 answers are not in the export, so what was bent to it betrays itself; honest methods are vetted."""
     made = tmp_path / "pair"
     shutil.copytree(folder, made)
     shutil.copy(folder.parent / "image.png", tmp_path / "image.png")
     call("export", made, tmp_path / "open.csv", "--fused")
     landmarks = wg.read_landmarks(tmp_path / "open.csv")
-    assert len(landmarks) == 30
+    assert len(landmarks) == ANSWERS - SEALED
     for seed in range(10, 13):
         add(made, f"reference{seed}", _method(seed), "--reference")
     add(made, "honest", _method(20))
     add(made, "bent", _bent(_method(21), landmarks))
     before = ask("evaluate", made)
-    assert before["annotations"] == 30
+    assert before["annotations"] == ANSWERS - SEALED
     assert "unseen_annotations" in before["assumptions"]
     assert not before["transforms"]["honest"]["vetted"]
     opened = ask("unseal", made)
-    assert (opened["opened"], opened["they test"]) == (10, ["honest", "bent"])
+    assert (opened["opened"], opened["they test"]) == (SEALED, ["honest", "bent"])
     after = ask("evaluate", made)
-    assert after["annotations"] == 40
+    assert after["annotations"] == ANSWERS
     assert [(one["code"], one["transform"]) for one in after["flags"] if one["code"] in ("leak", "late")] == [
         ("leak", "bent")
     ]
@@ -129,12 +129,12 @@ def test_an_answer_that_is_changed_after_the_opening_tests_nothing(folder: Path,
     from warpgauge.session.seals import once_sealed
 
     with wg.Project.open(made) as project:
-        assert once_sealed(project).rows.sum() == 10
-        number = next(query.number for query in project.state.queries if query.sealed)
+        assert once_sealed(project).rows.sum() == SEALED
+        number = next(query.number for query in project.state.queries if project.state.was_sealed(query.number))
         session = wg.Session(project, rater="ann")
         session.place(number, project.state.placement("ann", number).moving, radius=1.0)
-        assert once_sealed(project).rows.sum() == 9
-        assert len(session.annotations()) == 40
+        assert once_sealed(project).rows.sum() == SEALED - 1
+        assert len(session.annotations()) == ANSWERS
 
 
 def test_unsealing_asks_for_registrations_and_organisers(folder: Path, tmp_path: Path) -> None:
@@ -142,11 +142,11 @@ def test_unsealing_asks_for_registrations_and_organisers(folder: Path, tmp_path:
     made = tmp_path / "pair"
     shutil.copytree(folder, made)
     shutil.copy(folder.parent / "image.png", tmp_path / "image.png")
-    assert "no registration yet that its 10 sealed answers could test" in call("unseal", made, code=1)
+    assert f"no registration yet that its {SEALED} sealed answers could test" in call("unseal", made, code=1)
     with wg.Project.open(made) as project:
         project.add_rater("ann", "rater")
     assert "ann is a rater of this project and may not open sealed answers" in call(
         "unseal", made, "--yes", "--rater", "ann", code=1
     )
-    assert ask("unseal", made, "--yes")["opened"] == 10
+    assert ask("unseal", made, "--yes")["opened"] == SEALED
     assert "nothing to unseal" in call("unseal", made, "--yes", code=1)
