@@ -358,6 +358,6 @@ def test_certificates_over_all_pairs(tmp_path: Path) -> None:
             assert place(ada, "lung").status_code == 200
         assert "certificate" not in ada.get("/api/mine").text
         wait_until(lambda: organiser.get("/api/pairs").json()["pairs"][0]["certified"])
-        assert "right is better" in organiser.get("/api/pairs").json()["pairs"][0]["certificate"]
+        assert "right is the best of right and" in organiser.get("/api/pairs").json()["pairs"][0]["certificate"]
         packed = zipfile.ZipFile(io.BytesIO(organiser.get("/api/export").content))
         assert json.loads(packed.read("lung/certificate.json"))["signed_off_by"] == "organiser"
