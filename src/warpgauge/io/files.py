@@ -34,8 +34,7 @@ PathLike = str | os.PathLike[str]
 TEXT_LIMIT = 64 * 2**20  # bytes; the largest real text file at hand (a B-spline) has 2 MB
 _CHUNK = 2**20
 _HOLE = 2**30  # bytes of which a file with a thousandth of them on the disk is not hashed
-# ``warnings.catch_warnings`` changes the state of the whole process: one thread at a time may do so.
-_FOREIGN = threading.RLock()
+_QUIET = threading.RLock()
 
 
 def require(module: str, extra: str) -> ModuleType:
@@ -266,8 +265,19 @@ def allowed(path: Path) -> bool:
 
 @contextmanager
 def foreign_decoder(path: PathLike, what: str) -> Iterator[None]:
-    """Turn whatever the reading of a broken file raises into one `FileFormatError`, and keep warnings quiet."""
-    with readable(path, what), _FOREIGN, warnings.catch_warnings():
+    """Turn whatever the opening of a broken file raises into one `FileFormatError`, and keep libraries quiet."""
+    with readable(path, what), quiet():
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Ignore warnings of libraries about the headers of a file.
+
+    That changes the state of the whole process, so that one thread at a time may do so: nothing long belongs here,
+    least of all the decoding of samples.
+    """
+    with _QUIET, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 

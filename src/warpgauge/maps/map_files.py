@@ -15,7 +15,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import check_folder, replaced, require
 from warpgauge.io.images.array_files import NRRD_TYPES, components_of, nifti_image, nrrd_header
-from warpgauge.io.ome_zarr_levels import create_group, one_level, open_level
+from warpgauge.io.zarr_files import write_ome_zarr
 
 _LEVEL = 4  # of gzip: higher levels rarely shrink numbers further
 
@@ -88,14 +88,6 @@ def _nrrd(values: NDArray[Any], grid: Grid, file: Path) -> None:
                 packed.write(part.tobytes())
 
 
-def _zarr(values: NDArray[Any], grid: Grid, file: Path) -> None:
-    components = components_of(values, grid)
-    (level,) = one_level(grid, components)
-    store = require("zarr.storage", "zarr").LocalStore(file)
-    create_group(store, file.name.partition(".")[0], [level], values.dtype)
-    open_level(store, level)[...] = np.moveaxis(values, -1, 0) if components else values
-
-
 def _tiff(values: NDArray[Any], grid: Grid, file: Path) -> None:
     tifffile = require("tifffile", "images")
     components = components_of(values, grid)
@@ -109,5 +101,5 @@ def _tiff(values: NDArray[Any], grid: Grid, file: Path) -> None:
 
 
 _WRITERS: dict[str, Callable[[NDArray[Any], Grid, Path], None]] = {
-    ".nii": _nifti, ".nii.gz": _nifti, ".nrrd": _nrrd, ".zarr": _zarr, ".tif": _tiff, ".tiff": _tiff,
+    ".nii": _nifti, ".nii.gz": _nifti, ".nrrd": _nrrd, ".zarr": write_ome_zarr, ".tif": _tiff, ".tiff": _tiff,
 }  # fmt: skip

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from warpgauge.io.images.base import Image
+from warpgauge.io.images.image import Image, SlicedImage
 from warpgauge.io.images.reader import read_image
-from warpgauge.io.images.sliced import SlicedImage
 
 __all__ = ["Image", "SlicedImage", "read_image"]

@@ -13,7 +13,7 @@ import numpy as np
 from warpgauge.display import counted
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
-from warpgauge.io.files import foreign_decoder, read_head, require
+from warpgauge.io.files import foreign_decoder, quiet, read_head, readable, require
 from warpgauge.io.images.frame import Frame
 from warpgauge.io.images.samples import rescale, rescaled_dtype
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
@@ -205,8 +205,10 @@ def _reader(
     volume: list[Array] = []
 
     def load(k: int) -> Array:
-        with foreign_decoder(paths[k], "DICOM"):
-            array = np.asarray(pydicom.dcmread(paths[k]).pixel_array)
+        with readable(paths[k], "DICOM"):
+            with quiet():
+                slice_ = pydicom.dcmread(paths[k])
+            array = np.asarray(slice_.pixel_array)
         if array.shape != (size[1], size[0]):
             raise FileFormatError(f"{paths[k].name!r} unpacks to the shape {array.shape}, not {(size[1], size[0])}.")
         scale = scales[k]

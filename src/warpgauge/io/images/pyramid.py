@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -68,15 +69,9 @@ def level_grid(level: StoredLevel, base: Grid) -> Grid:
 class Pyramid:
     """All levels of an image, by region.
 
-    Attributes
-    ----------
-    overview : (int, int)
-        Rows (or planes) that are done, and all that there are, of the finest level that is made once and kept; making
-        it reads the whole file. No rows where the file holds such a level itself.
-    on_overview : callable
-        Called with both numbers whenever there are more rows.
-    kept_at : Path or None
-        File that keeps that level, so that processes side by side, and those that come later, make it once.
+    ``overview`` counts the rows (or planes) that are done, and all that there are, of the finest level that is made
+    once and kept, which reads the whole file; there are none where the file holds such a level. ``on_overview`` is
+    called with both numbers whenever there are more. ``kept_at`` is a file that keeps that level for other processes.
     """
 
     def __init__(self, stored: StoredImage, base: Grid) -> None:
@@ -85,6 +80,7 @@ class Pyramid:
         while max(self.grids[-1].size) > _COARSEST:
             self.grids.append(halved_grid(self.grids[-1]))
         self._kept: dict[int, Array] = {}
+        self._lock = threading.RLock()
         stored_levels = len(stored.levels)
         made = [] if self._is_kept(stored_levels - 1) else range(stored_levels, len(self.grids))
         self._first = next((level for level in made if self._is_kept(level)), None)
@@ -96,11 +92,12 @@ class Pyramid:
         """Read a region of a level, making it from the next finer one where the file does not hold it."""
         if level < len(self._stored.levels):
             return self._stored.levels[level].read(region)
-        if level not in self._kept and self._is_kept(level):
-            self._kept[level] = self._shared(level) if level == self._first else self._whole(level)
-        if level in self._kept:
-            return self._kept[level][region].copy()
-        return self._made(level, region)
+        if not self._is_kept(level):
+            return self._made(level, region)
+        with self._lock:  # made once, whoever asks at the same time
+            if level not in self._kept:
+                self._kept[level] = self._shared(level) if level == self._first else self._whole(level)
+        return self._kept[level][region].copy()
 
     def _whole(self, level: int) -> Array:
         return self._made(level, tuple(slice(0, n) for n in self.grids[level].shape))

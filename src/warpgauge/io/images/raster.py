@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpgauge.errors import FileFormatError
-from warpgauge.io.files import foreign_decoder, read_head, require
+from warpgauge.io.files import foreign_decoder, quiet, read_head, require
 from warpgauge.io.images.frame import Frame
 from warpgauge.io.images.orientation import orientation_note, oriented, oriented_size
 from warpgauge.io.images.samples import kept
@@ -152,7 +153,9 @@ def _notes(picture: Any, deep: bool, orientation: int) -> list[str]:
 
 
 def _decode(path: Path, plugin: Callable[..., Any]) -> Array:
-    with path.open("rb") as stream, plugin(stream) as picture:
+    with path.open("rb") as stream, ExitStack() as stack:
+        with quiet():
+            picture = stack.enter_context(plugin(stream))
         picture.load()
         mode = picture.mode
         if mode in ("1", "LA"):

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from warpgauge.errors import FileFormatError, InvalidInputError, warn_suspicious
 from warpgauge.io.files import PathLike, existing_file, foreign_decoder, read_head
-from warpgauge.io.images.base import Image
-from warpgauge.io.images.channels import joined
 from warpgauge.io.images.dicom import is_dicom, open_dicom
 from warpgauge.io.images.frame import resolve_grid
+from warpgauge.io.images.image import Image
 from warpgauge.io.images.metaimage import looks_like_metaimage, open_metaimage
 from warpgauge.io.images.nifti import nifti_header, open_nifti
 from warpgauge.io.images.nrrd_files import open_nrrd
-from warpgauge.io.images.ome_zarr import is_zarr, open_ome_zarr
+from warpgauge.io.images.ome_zarr import open_ome_zarr
 from warpgauge.io.images.raster import open_jpeg, open_png
 from warpgauge.io.images.samples import gzip_head
 from warpgauge.io.images.stored import StoredImage
 from warpgauge.io.images.tiff import open_tiff
+from warpgauge.io.zarr_files import is_zarr
 
 _OPENERS: dict[str, Callable[[Path], StoredImage]] = {
     "PNG": open_png, "JPEG": open_jpeg, "TIFF": open_tiff, "NIfTI": open_nifti, "NRRD": open_nrrd,
@@ -56,7 +56,7 @@ def read_image(path: PathLike, *, spacing: float | Sequence[float] | None = None
         `Image.grid` is the frame (LPS for 3D medical formats; units "px" and spacing 1 where the file has no physical
         spacing), and `Image.assumptions` says what was read and assumed.
     """
-    stored = joined(_open(Path(path)))
+    stored = _open(Path(path)).joined()
     grid, notes = resolve_grid(stored.frame, stored.path, spacing, units)
     for sentence in stored.suspicions:
         warn_suspicious(sentence)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -92,10 +93,12 @@ def native(array: Array) -> Array:
 def kept(load: Callable[[], Array]) -> RegionReader:
     """Return a reader of regions of an array that is loaded when first needed and then kept."""
     loaded: list[Array] = []
+    lock = threading.Lock()
 
     def read(region: Region) -> Array:
-        if not loaded:
-            loaded.append(load())
+        with lock:  # unpacked once, whoever asks at the same time
+            if not loaded:
+                loaded.append(load())
         return loaded[0][region].copy()
 
     return read

@@ -1,21 +1,23 @@
-"""An image as its file describes it: levels that are read by region, and where they lie."""
+"""An image as its file describes it: levels that are read by region, where they lie, and its channels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpgauge.errors import FileFormatError
 from warpgauge.io.images.frame import Frame
 
 Array = NDArray[Any]
 Region = tuple[slice, ...]
 """One slice with start and stop per spatial axis, in array order ``[z, ]y, x``."""
 RegionReader = Callable[[Region], Array]
+MOST_CHANNELS = 64
 
 
 @dataclass(frozen=True)
@@ -46,24 +48,16 @@ class StoredImage:
     ----------
     path : Path
         The file or folder that was asked for.
-    format : str
-        Name of the format.
-    frame : Frame
-        Where level 0 lies, as the file says it.
     dtype : numpy dtype
         Type of the samples that the levels give, in the byte order of this machine.
     channels : int
-        1, 3 for red, green, blue, or how many an image apart has.
+        1, 3 for red, green, blue, or how many an image apart has; ``names`` are those of channels that are no colours.
     levels : tuple of StoredLevel
         Level 0 and the coarser ones that the file holds.
     files : tuple of Path
         All files that the content is in, or one folder that stands for all below it.
-    notes : list of str
-        Sentences about what was read and assumed.
-    suspicions : list of str
-        Sentences to be given as warnings.
-    channel_names : tuple of str
-        Of the channels, where they are not colours.
+    notes, suspicions : list of str
+        Sentences about what was read and assumed, and those to be given as warnings.
     apart : StoredImage, optional
         The same image with its channels apart, where this one is their mean.
     """
@@ -77,5 +71,34 @@ class StoredImage:
     files: tuple[Path, ...]
     notes: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
-    channel_names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     apart: StoredImage | None = None
+
+    def joined(self) -> StoredImage:
+        """Return an image of one channel, the mean of those of the file, which it has apart; colours stay."""
+        if self.channels in (1, 3):
+            return self
+        dtype: np.dtype[Any] = np.dtype(np.float64 if self.dtype.itemsize > 2 else np.float32)
+
+        def mean_of(read: RegionReader) -> RegionReader:
+            return lambda region: np.asarray(read(region).mean(axis=-1, dtype=np.float64), dtype=dtype)
+
+        note = (
+            f"The file has {self.channels} channels ({', '.join(self.names)}); their mean is used wherever one "
+            f"grey value is needed, and the annotator's page shows those that one chooses."
+        )
+        levels = tuple(replace(level, read=mean_of(level.read)) for level in self.levels)
+        notes = [*self.notes, note]
+        return replace(self, dtype=dtype, channels=1, levels=levels, notes=notes, names=(), apart=self)
+
+
+def channel_names(path: Path, channels: int, names: list[str]) -> tuple[str, ...]:
+    """Return a name for each channel that is no colour: that of the file, or its number; too many are refused."""
+    if channels > MOST_CHANNELS:
+        raise FileFormatError(
+            f"{path.name!r} has {channels} channels, but at most {MOST_CHANNELS} are read; save those that you need."
+        )
+    if channels in (1, 3):
+        return ()
+    known = names if len(names) == channels else [""] * channels
+    return tuple(name.strip()[:60] or f"channel {k + 1}" for k, name in enumerate(known))

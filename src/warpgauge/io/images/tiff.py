@@ -19,11 +19,10 @@ import numpy as np
 from warpgauge.errors import ANY, AmbiguousFileError, FileFormatError, say
 from warpgauge.geometry import Units
 from warpgauge.io.files import foreign_decoder, require
-from warpgauge.io.images.channels import check_channels, is_colour, with_names
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.orientation import orientation_note, oriented_reader, oriented_size
 from warpgauge.io.images.samples import Block
-from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
+from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel, channel_names
 from warpgauge.io.images.tiff_segments import check_directories, page_reader
 
 # tifffile reports oddities of damaged files to its logger; without a handler they would be printed beside our sentence.
@@ -56,12 +55,10 @@ def open_tiff(path: Path) -> StoredImage:
             for size, read in zip(sizes, readers, strict=True)
         ]
         name = "OME-TIFF" if tiff.is_ome else "TIFF"
-        named = () if is_colour(colour.channels) else with_names(colour.channels, _channel_names(tiff))
+        named = channel_names(path, colour.channels, _channel_names(tiff))
     if len(levels) > 1:
         notes.append(f"The file holds {len(levels)} levels; each is taken to cover the same extent as the first.")
-    return StoredImage(
-        path, name, frame, colour.dtype, colour.channels, tuple(levels), (path,), notes, channel_names=named
-    )
+    return StoredImage(path, name, frame, colour.dtype, colour.channels, tuple(levels), (path,), notes, names=named)
 
 
 def _channel_names(tiff: Any) -> list[str]:
@@ -95,7 +92,6 @@ def _axes(path: Path, series: Any) -> str:
         raise FileFormatError(f"{path.name!r} has the axes {axes!r}, but an image has Y and X in this order.")
     extra = {a: n for a, n in zip(axes, shape, strict=True) if a not in "YXS"}
     if not extra or (set(extra) in ({"C"}, {"Z"}) and "S" not in axes):
-        check_channels(path, extra.get("C", 1))
         return axes
     raise FileFormatError(
         f"{path.name!r} has the axes {described}, but one image (YX, colours YXS, channels CYX or slices ZYX) is "
@@ -209,7 +205,6 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
         notes.append("The three channels are read as red, green, blue.")
         return Colour(dtype, 3, lambda array: array)
     if photometric == _BLACK_IS_ZERO:
-        check_channels(path, samples)
         return Colour(dtype, samples, lambda array: array)
     raise FileFormatError(
         f"{path.name!r} has {samples} samples a pixel with the photometric interpretation {photometric}, but grey, "

@@ -1,4 +1,4 @@
-"""The common interface of images: grid, levels, planes, tiles, percentiles, hash and assumptions.
+"""`Image`: grid, levels, planes, tiles, percentiles, hash and assumptions of an image of any format.
 
 A format's module describes its file as a `StoredImage`: the levels that the file holds, each with a function that reads
 a region of it. Everything else is done here, once.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import threading
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import content_hash, files_hash, readable
 from warpgauge.io.images.pyramid import Pyramid
@@ -30,26 +30,16 @@ _SAMPLE_BLOCK = {2: (256, 8), 3: (32, 5)}  # edge of a block and blocks along an
 
 
 class Image:
-    """An image file, read in parts.
+    """An image file, read in parts; `warpgauge.read_image` makes one.
 
-    Use `warpgauge.io.images.read_image` to make one. Arrays are indexed ``[y, x]``, ``[y, x, channel]`` or
-    ``[z, y, x]``; `grid` tells where their elements lie in the world.
-
-    Parameters
-    ----------
-    stored : StoredImage
-        What the format's reader found in the file.
-    grid : Grid
-        The frame of level 0.
-    assumptions : list of str
-        Sentences that say what was read and what was assumed.
+    Arrays are indexed ``[y, x]``, ``[y, x, channel]`` or ``[z, y, x]``; `grid` tells where their elements lie in the
+    world, and `assumptions` what was read and assumed.
     """
 
     def __init__(self, stored: StoredImage, grid: Grid, assumptions: Sequence[str]) -> None:
         _check_overview(stored)
         self._stored = stored
         self._pyramid = Pyramid(stored, grid)
-        self._lock = threading.RLock()
         self.assumptions: list[str] = list(assumptions)
 
     def __repr__(self) -> str:
@@ -84,7 +74,7 @@ class Image:
     @property
     def channel_names(self) -> tuple[str, ...]:
         """Names of the channels of an image `apart`; none of others."""
-        return self._stored.channel_names
+        return self._stored.names
 
     @cached_property
     def apart(self) -> Image | None:
@@ -126,17 +116,9 @@ class Image:
         return self._region(level, tuple(slice(0, n) for n in shape))
 
     def plane(self, axis: int, index: int, level: int = 0) -> Array:
-        """Return the plane whose normal is an axis of the array's grid.
+        """Return the plane whose normal is an axis: 0 is x (the plane is ``[z, y]``), 1 is y, 2 is z (``[y, x]``).
 
-        Parameters
-        ----------
-        axis : int
-            The normal: 0 is x (the plane is ``[z, y]``), 1 is y (``[z, x]``), 2 is z (``[y, x]``). A 2D image has only
-            the plane ``axis=2, index=0``.
-        index : int
-            Which plane, in elements of that level.
-        level : int
-            The level of the pyramid.
+        ``index`` counts planes of that level. A 2D image has only the plane ``axis=2, index=0``.
         """
         rows, columns = self._plane_shape(axis, index, level)
         return self.tile(axis, index, level, 0, 0, rows, columns)
@@ -251,7 +233,7 @@ class Image:
         return rows, columns
 
     def _region(self, level: int, region: Region) -> Array:
-        with self._lock, readable(self.path, self.format):
+        with readable(self.path, self.format):
             return self._pyramid.region(level, region)
 
     def _check_memory(self, shape: tuple[int, ...]) -> None:
@@ -303,3 +285,36 @@ def _spread(n: int, edge: int, count: int) -> list[slice]:
     if n >= 2 * edge * count:
         starts = [(start + edge // 2) // edge * edge for start in starts]
     return [slice(start, start + edge) for start in starts]
+
+
+class SlicedImage:
+    """A level of an image as an array that is read where it is sliced: plain slices along the first axes.
+
+    Sent to another process it is its path: the file is opened there.
+    """
+
+    def __init__(self, image: Image, level: int = 0) -> None:
+        self.image, self.level = image, level
+        shape = image.level_grid(level).shape
+        self.shape: tuple[int, ...] = shape + ((image.channels,) if image.channels > 1 else ())
+
+    def __getitem__(self, region: slice | tuple[slice, ...]) -> NDArray[Any]:
+        shape = self.image.level_grid(self.level).shape
+        given = region if isinstance(region, tuple) else (region,)
+        parts = (*given, *(slice(None) for _ in shape[len(given) :]))
+        region = tuple(slice(*part.indices(n)[:2]) for part, n in zip(parts, shape, strict=True))
+        return self.image.block(region, self.level)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.image.read(self.level), dtype=dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self.image.path.resolve(), self.level)
+
+
+def _opened(path: Path, level: int) -> SlicedImage:
+    from warpgauge.io.images.reader import read_image  # which makes images
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuspiciousDataWarning)  # said where it was opened first
+        return SlicedImage(read_image(path), level)
