@@ -17,6 +17,9 @@ from warpgauge.session import Session
 from warpgauge.session.audit_questions import audit_places
 from warpgauge.session.prior import default_covariance
 
+# An answer that happens to lie far from the others is doubted, which is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::warpgauge.errors.SuspiciousDataWarning")
+
 SEALED = {"audit": 0.3, "audit_seed": 5, "seed": 1}
 
 
@@ -110,7 +113,6 @@ def test_a_rater_cannot_tell_audit_questions(tmp_path):
         assert [row.query for row in session.listing("ann")] == [query.number for query in rater.seen]
 
 
-@pytest.mark.filterwarnings("ignore::warpgauge.errors.SuspiciousDataWarning")
 def test_sealed_answers_reach_no_prediction_export_or_other_person(tmp_path):
     """Predictions, exports, lists and agreement are those without the sealed answers, which may be anything."""
     found = []
