@@ -11,8 +11,6 @@ import click
 
 from paper import NAMES, find_experiment
 from paper.experiment import compute_seconds, run_experiment
-from warpgauge.cli.output import progress
-from warpgauge.display import text_table
 from warpgauge.errors import WarpgaugeError
 from warpgauge.io import plain
 
@@ -84,7 +82,12 @@ def command(name: str | None, show_list: bool, as_json: bool, **options: Any) ->
         raise click.UsageError("Give a folder for numbers and figures with --out.")
     if options["data"] is None and chosen.needs:
         raise click.UsageError(f"The study {name} reads {', '.join(chosen.needs)}: give their folder with --data.")
-    with progress(f"running {name}") as show:
+    with click.progressbar(length=1, label=f"running {name}", file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
         findings = run_experiment(
             chosen,
             options["data"] or Path(),
@@ -110,8 +113,9 @@ def _print_list(as_json: bool) -> None:
     if as_json:
         _print_json(rows)
         return
-    cells = [["" if value is None else value for value in row.values()] for row in rows]
-    click.echo(text_table(list(rows[0]), cells))
+    for row in rows:
+        needs = f"; needs {row['needs']}" if row["needs"] else ""
+        click.echo(f"{row['name']:<16}{row['summary']}{needs}")
 
 
 def _print_json(value: Any) -> None:

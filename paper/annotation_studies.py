@@ -91,7 +91,7 @@ def _project(pair: AnswerablePair, arm: str, place: Path) -> wg.Project:
     with wg.Project.create(place / "all", **options) as everything:
         candidates = everything.candidates
     known = pair.answers(candidates, pair.truth(candidates))
-    return wg.Project.create(place / arm, **options, candidates=candidates[known], settings={"strategy": "entropy"})
+    return wg.Project.create(place / arm, **options, candidates=candidates[known])
 
 
 def _loop(

@@ -15,10 +15,9 @@ import numpy as np
 
 from paper.certified_populations import POPULATIONS
 from paper.curves import rng_for
-from paper.datasets import Floats, elastix_lung_registrations
+from paper.datasets import Floats, Ints, elastix_lung_registrations
 from paper.experiment import Experiment, Findings, Result, Run
 from warpgauge.audit import contest_sizes, proven, sequential_draw
-from warpgauge.core.arrays import Ints
 from warpgauge.evaluation import AuditData
 
 ALPHA, CAP, FLOOR = 0.05, 120, 0.1

@@ -14,7 +14,7 @@ import numpy as np
 from warpgauge import jobs
 from warpgauge.candidates import to_gray
 from warpgauge.errors import WarpgaugeError
-from warpgauge.io.files import replace_text, require
+from warpgauge.io import replace_text
 from warpgauge.io.images import Image
 from warpgauge.maps import write_map
 from warpgauge.registration import RegistrationResult
@@ -105,7 +105,8 @@ class SimpleItkSetting:
 
     def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
         """Register and write the transform, which maps fixed to moving points, as ITK's HDF5."""
-        sitk = require("SimpleITK", "registration")
+        import SimpleITK as sitk
+
         sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
         first, second = (sitk.ReadImage(str(path), sitk.sitkFloat32) for path in (fixed, moving))
         affine = self._affine(sitk, first, second)
@@ -220,7 +221,8 @@ class ElastixSetting:
 
     def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
         """Register and return the last TransformParameters file, which names the affine one before it."""
-        itk = require("itk", "elastix")
+        import itk
+
         images = [itk.imread(str(path), itk.F) for path in (fixed, moving)]
         parameters = itk.ParameterObject.New()
         size = [n * s for n, s in zip(itk.size(images[0]), itk.spacing(images[0]), strict=True)]

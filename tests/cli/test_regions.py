@@ -80,7 +80,7 @@ def test_a_project_keeps_its_regions_and_learns_how_much_they_slide(pictures: Pa
                 assert whole.prior.kernel.own_share > 0.5
                 assert len(project.state.fits[-1].own) == len(project.state.fits[-1].scales)
             else:
-                assert "own" not in project.state.fits[-1].told
+                assert project.state.fits[-1].own == ()
             text = json.loads((pictures / name / "project.json").read_text())
             assert text["version"] == (4 if name == "sliding" else 3)
     assert errors["sliding"] < 0.5 * errors["plain"]

@@ -43,6 +43,8 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def test_studies_import_documented_names_only(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
     for module, name in imported(tree):
+        if f"{module}.{name}" in documented():
+            continue
         assert module == "warpgauge" or module in documented(), f"{module} is not a documented module"
         assert name in ({*wg.__all__, "__file__"} if module == "warpgauge" else public_names(module)), (
             f"{module}.{name}"
@@ -63,5 +65,5 @@ def test_the_check_finds_private_imports() -> None:
     found = list(imported(ast.parse("import warpgauge as wg\nfrom warpgauge.core.process import x\nwg._HOMES")))
     assert found == [("warpgauge.core.process", "x"), ("warpgauge", "_HOMES")]
     assert not {"warpgauge.core.process", "warpgauge.core.strategies"} & documented()
-    assert {"warpgauge.maps", "warpgauge.session", "warpgauge.compute"} <= documented()
+    assert {"warpgauge.maps", "warpgauge.session", "warpgauge.jobs"} <= documented()
     assert "planes" not in public_names("warpgauge.maps")
