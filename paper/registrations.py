@@ -105,7 +105,7 @@ class SimpleItkSetting:
 
     def run(self, fixed: Path, moving: Path, folder: Path) -> Path:
         """Register and write the transform, which maps fixed to moving points, as ITK's HDF5."""
-        import SimpleITK as sitk
+        import SimpleITK as sitk  # noqa: N813  # its usual name
 
         sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
         first, second = (sitk.ReadImage(str(path), sitk.sitkFloat32) for path in (fixed, moving))
