@@ -108,6 +108,21 @@ def test_a_constant_offset_between_raters_is_named(folder: Path) -> None:
     assert told["offsets"] == "none found"
 
 
+@pytest.mark.parametrize(("named", "label"), [(True, "p5"), (False, "landmark 70")])
+def test_a_landmark_far_from_those_of_the_others_is_named(folder: Path, named: bool, label: str) -> None:
+    """cem, the third in the file, marks the sixth landmark 25 px off; of two raters both marks are named."""
+    made = landmarks((2.0, 0.0))
+    assert ask("import", folder, write(folder.parent / "right.csv", made, named))["far from others"] == "none found"
+    call("undo", folder, "--import")
+    made["cem"][1][5] += [25.0, 0.0]
+    (sentence,) = ask("import", folder, write(folder.parent / "all.csv", made, named))["far from others"]
+    assert sentence.startswith(f"{label} of cem lies 2")
+    assert sentence.endswith(" px from where ann and bob and dee marked it")
+    call("undo", folder, "--import")
+    two = {name: made[name] for name in ("bob", "cem")}
+    assert len(ask("import", folder, write(folder.parent / "two.csv", two, named))["far from others"]) == 2
+
+
 def test_landmarks_far_from_others_stay_alone(folder: Path) -> None:
     """A landmark of the same name elsewhere, and an unnamed one half way between two, are locations of their own."""
     first = np.array([[40.0, 40.0], [80.0, 40.0], [40.0, 80.0]])

@@ -77,13 +77,13 @@ def import_(
     wrong are refused unless you add --force: most points outside, rows in another order, fixed and moving exchanged,
     another scale, indices instead of world points, flipped axes, other images. One undo reverts the whole import.
     Several raters (a column "rater", or one import each) who marked the same landmarks give one location each, with
-    several marks; a constant offset between raters is named.
+    several marks; a constant offset between raters is named, and so is a landmark that one of them marked far away.
     """
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Ask, Project
     from warpgauge.session import Session
     from warpgauge.session.import_checks import import_problems
-    from warpgauge.session.reading import rater_offsets
+    from warpgauge.session.reading import marks_far_from_others, rater_offsets
 
     with Project.open(project) as opened:
         reread = partial(
@@ -109,6 +109,11 @@ def import_(
         found, uncertain = _with_uncertainty(found, opened, radius)
         events = session.import_landmarks(found, rater or (None if named else "import"), shared=shared)
         offsets = rater_offsets(opened)
+        # As in the user's file: by the name there, or by the row.
+        placed = [event.generation for event in events if event.kind == "place"]
+        names = found.names or ("",) * len(placed)
+        labels = {at: name or f"landmark {row}" for row, (at, name) in enumerate(zip(placed, names, strict=False), 1)}
+        far = [mark for mark in marks_far_from_others(opened) if mark.mark.generation in labels]
         _compare_all(opened)
         units = opened.units
     kinds = [event.kind for event in events]
@@ -124,6 +129,12 @@ def import_(
             for one in offsets
         ]
         or "none found",
+        "far from others": [
+            f"{labels[one.mark.generation]} of {one.mark.rater} lies {one.distance:.3g} {units} from where "
+            f"{' and '.join(one.others)} marked it"
+            for one in far
+        ]
+        or "none found",
         "read as": found.format,
         "assumptions": [*found.assumptions, *uncertain],
     }
@@ -134,6 +145,8 @@ def import_(
     click.echo(f"{counted(facts['placed'], 'landmark')}{skipped} of {', '.join(raters)}, read as {found.format}.")
     for sentence in [*facts["assumptions"], *(facts["offsets"] if offsets else [])]:
         click.echo(f"  {sentence}")
+    for sentence in facts["far from others"] if far else []:
+        note(f"{sentence}: is it the same landmark?")
     whose = f"--rater {quoted(raters[0])}" if len(raters) == 1 else "--import"
     next_steps(
         f"warpgauge add-transform {quoted(project)} NAME=FILE ...   (registration results)",

@@ -1,13 +1,12 @@
 """The loop of suggesting, annotating and refitting on a project, without HTTP or a terminal."""
 
 from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
-from warpgauge.session.answers import Saved, Start
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.plausibility import UnconfirmedError
 from warpgauge.session.progress import Curve, Progress, StopRule
 from warpgauge.session.queries import Prediction, Query
-from warpgauge.session.session import Session
+from warpgauge.session.session import Saved, Session, Start
 
 __all__ = [
     "Agreement",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -16,95 +17,69 @@ from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_ma
 from warpgauge.session.queries import placed_count
 
 _OFFSET_LEVEL = 0.01
+_NORMAL_QUARTILE = 0.6745  # half of normal deviations are shorter than so many standard deviations
+# A mark is far from the others' beyond so many robust standard deviations of one mark in one direction.
+_FAR = 6.0
+_FEWEST_SHARED = 6  # landmarks that several raters marked: fewer say too little about how they scatter
 
 
 @dataclass(frozen=True, eq=False)
 class IntraRater:
-    """Error of a rater against themselves, from locations asked twice.
-
-    Attributes
-    ----------
-    pairs : int
-        Locations placed both times.
-    distances : (pairs,) array
-        Between the two placements, world units.
-    mean_distance : float
-    sd : float
-        Standard deviation of one placement in one direction, ``sqrt(mean distance^2 / (2 d))``.
-    changed_mind : int
-        Locations placed one time and skipped the other.
-    """
+    """Error of a rater against themselves, from locations asked twice."""
 
     pairs: int
+    """Locations placed both times."""
     distances: Floats
+    """Between the two placements, (pairs,), world units."""
     mean_distance: float
     sd: float
+    """Standard deviation of one placement in one direction, ``sqrt(mean distance^2 / (2 d))``."""
     changed_mind: int
+    """Locations placed one time and skipped the other."""
 
 
 @dataclass(frozen=True, eq=False)
 class RaterSummary:
-    """A rater's work.
-
-    Attributes
-    ----------
-    name, role : str
-    placed, deferred : int
-        Placements that count for the budget, and queries put aside.
-    skipped : dict
-        Number by reason.
-    median_seconds : float or None
-    bias, bias_se : (d,) array or None
-        Mean offset from the other raters and its standard error, where locations are shared.
-    scatter : float or None
-        Root mean squared distance from the fused placement.
-    intra : IntraRater or None
-    """
+    """A rater's work."""
 
     name: str
     role: str
     placed: int
+    """Placements that count for the budget."""
     deferred: int
+    """Queries put aside."""
     skipped: dict[str, int]
+    """Number by reason."""
     median_seconds: float | None
     bias: Floats | None
+    """Mean offset from the other raters and its standard error, (d,), where locations are shared."""
     bias_se: Floats | None
     scatter: float | None
+    """Root mean squared distance from the fused placement."""
     intra: IntraRater | None
 
 
 @dataclass(frozen=True, eq=False)
 class LocationAgreement:
-    """A location as its raters see it.
-
-    Attributes
-    ----------
-    location : int
-        Number of the first query there.
-    fixed_point : (d,) array
-    marks : tuple of Mark
-        All marks, those of repeats and those taken out included.
-    skips : dict
-        Rater to reason.
-    mean_distance, max_distance : float or None
-        Between the raters whose marks the model uses.
-    fused_point, fused_covariance, half_lengths, axes : arrays or None
-        What the model uses; the ellipse is that of the project's level.
-    resolved : str or None
-        The organiser's words where the location was settled.
-    """
+    """A location as its raters see it."""
 
     location: int
+    """Number of the first query there."""
     fixed_point: Floats
     marks: tuple[Mark, ...]
+    """All marks, those of repeats and those taken out included."""
     skips: dict[str, str]
+    """Rater to reason."""
     mean_distance: float | None
+    """Between the raters whose marks the model uses."""
     max_distance: float | None
     fused_point: Floats | None
+    """What the model uses; the ellipse is that of the project's level."""
     fused_covariance: Floats | None
     half_lengths: Floats | None
     axes: Floats | None
     resolved: str | None
+    """The organiser's words where the location was settled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,36 +93,69 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class RaterOffset:
-    """A constant offset of a rater from the others.
-
-    Attributes
-    ----------
-    rater : str
-    offset, error : (d,) array
-        Mean offset from the others in an additive model and its standard error, world units.
-    size : float
-        Length of the offset.
-    p : float
-        Probability of one at least so large by chance.
-    """
+    """A constant offset of a rater from the others."""
 
     rater: str
     offset: Floats
+    """Mean offset from the others in an additive model and its standard error, (d,), world units."""
     error: Floats
     size: float
+    """Length of the offset."""
     p: float
+    """Probability of one at least so large by chance."""
+
+
+@dataclass(frozen=True, eq=False)
+class FarMark:
+    """A mark far from what the other raters marked at the same landmark."""
+
+    mark: Mark
+    others: tuple[str, ...]
+    distance: float
+    """From the middle of all marks there, or from the other one, world units."""
+
+
+def far_marks(located: LocatedAnnotations) -> list[FarMark]:
+    """Return the marks that lie far from the others' at the same landmark, beside how raters scatter; farthest first.
+
+    Of two raters who differ nobody can say who is right: both marks are returned. A constant offset of a rater is not
+    counted.
+    """
+    fused = located.fused
+    if fused is None or len(located.fused_rows) < _FEWEST_SHARED:
+        return []
+    placements = fused.placements.copy()
+    for rater, own in enumerate(fused.placements):
+        shared = ~np.isnan(own[:, 0])
+        others = np.delete(fused.placements, rater, axis=0)[:, shared]
+        placements[rater] -= np.median(own[shared] - np.nanmedian(others, axis=0), axis=0)
+    surest = float(np.sqrt(np.linalg.eigvalsh(fused.covariances).min()))
+    pairs = [placements[one] - placements[other] for one, other in combinations(range(len(placements)), 2)]
+    sd = max(surest, float(np.nanmedian(np.abs(pairs))) / (np.sqrt(2) * _NORMAL_QUARTILE))
+    middles = np.nanmedian(placements, axis=0)
+    far = []
+    for column, row in enumerate(located.fused_rows):
+        marks = located.marks[row]
+        for mark in marks:
+            distance = float(np.linalg.norm(placements[fused.raters.index(mark.rater), column] - middles[column]))
+            if len(marks) == 2:
+                distance *= 2  # the middle lies half way between them
+            if distance > _FAR * sd:
+                others_here = tuple(other.rater for other in marks if other != mark)
+                far.append(FarMark(mark, others_here, distance))
+    return sorted(far, key=lambda mark: -mark.distance)
 
 
 def offsets_of(fused: FusedPlacements) -> list[RaterOffset]:
     """Return the raters whose offset is larger than chance allows (1 in 100 for all raters together)."""
-    found = []
+    offsets = []
     for name, offset, error in zip(fused.raters, fused.bias, fused.bias_se, strict=True):
         if not (np.isfinite(error).all() and (error > 0).all()):
             continue
         p = float(beyond(float(np.square(offset / error).sum()), len(offset)))
         if p < _OFFSET_LEVEL / len(fused.raters):
-            found.append(RaterOffset(name, offset, error, float(np.linalg.norm(offset)), p))
-    return found
+            offsets.append(RaterOffset(name, offset, error, float(np.linalg.norm(offset)), p))
+    return offsets
 
 
 def intra_rater(state: State, rater: str) -> IntraRater | None:
@@ -155,28 +163,25 @@ def intra_rater(state: State, rater: str) -> IntraRater | None:
 
     A placement that was taken out, by its rater or the organiser, is not counted.
     """
-    distances, changed, d = [], 0, 2
+    differences = []
+    changed = 0
     for query in state.queries:
         if query.origin != "repeat" or query.same_as is None:
             continue
         if not (_counts(state, rater, query.same_as) and _counts(state, rater, query.number)):
             continue
-        first, second = state.answer(rater, query.same_as), state.answer(rater, query.number)
+        first = state.answer(rater, query.same_as)
+        second = state.answer(rater, query.number)
         if isinstance(first, Place) and isinstance(second, Place):
-            one, other = first.placement, second.placement
-            if one.fixed != other.fixed:
-                continue  # matches of two points cannot be compared
-            d = len(one.moving)
-            distances.append(float(np.linalg.norm(np.subtract(one.moving, other.moving))))
+            if first.placement.fixed == second.placement.fixed:  # matches of two points cannot be compared
+                differences.append(np.subtract(first.placement.moving, second.placement.moving))
         elif first is not None and second is not None and type(first) is not type(second):
             changed += 1
-    if not distances and not changed:
-        return None
-    lengths = np.array(distances)
-    mean, sd = (float("nan"), float("nan"))
-    if distances:
-        mean, sd = float(lengths.mean()), float(np.sqrt(np.mean(lengths**2) / (2 * d)))
-    return IntraRater(len(distances), lengths, mean, sd, changed)
+    if not differences:
+        return IntraRater(0, np.empty(0), float("nan"), float("nan"), changed) if changed else None
+    lengths = np.linalg.norm(differences, axis=1)
+    sd = float(np.sqrt(np.mean(np.square(differences)) / 2))
+    return IntraRater(len(lengths), lengths, float(lengths.mean()), sd, changed)
 
 
 def _counts(state: State, rater: str, number: int) -> bool:
@@ -185,8 +190,8 @@ def _counts(state: State, rater: str, number: int) -> bool:
 
 def median_seconds(state: State, rater: str | None = None) -> float | None:
     """Return the median time for an answer; None where no time was recorded."""
-    told = seconds(state, rater)
-    return float(np.median(told)) if told else None
+    times = seconds(state, rater)
+    return float(np.median(times)) if times else None
 
 
 def seconds(state: State, rater: str | None = None) -> list[float]:
@@ -209,8 +214,7 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
             skips.setdefault(state.queries[number].location, {})[who] = cell.answer.reason
     asked = sorted({query.location for query in state.queries if not state.is_sealed(query.number)})
     locations = tuple(
-        _location(state, located, located.row_at(where), where, marks.get(where, []), skips.get(where, {}), alpha)
-        for where in asked
+        _location(state, located, number, marks.get(number, []), skips.get(number, {}), alpha) for number in asked
     )
     pooled = None
     if located.fused is not None:
@@ -219,36 +223,37 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
 
 
 def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSummary:
-    cells = [cell for (who, _), cell in state.cells.items() if who == name]
-    fused, bias, bias_se, scatter = located.fused, None, None, None
+    answers = [cell.answer for (who, _), cell in state.cells.items() if who == name]
+    fused = located.fused
+    bias = bias_se = scatter = None
     if fused is not None and name in fused.raters:
         row = fused.raters.index(name)
-        bias, bias_se = fused.bias[row], fused.bias_se[row]
+        bias = fused.bias[row]
+        bias_se = fused.bias_se[row]
         offsets = [
-            np.subtract(mark.placement.moving, fused.points[number])
-            for number, place in enumerate(located.fused_rows)
+            np.subtract(mark.placement.moving, fused.points[column])
+            for column, place in enumerate(located.fused_rows)
             for mark in located.marks[place]
             if mark.rater == name
         ]
         scatter = float(np.sqrt(np.mean(np.square(offsets).sum(axis=1))))
     return RaterSummary(
-        name,
-        state.role(name),
-        placed_count(state, name),
-        sum(who == name for who, _ in state.deferred),
-        dict(Counter(cell.answer.reason for cell in cells if isinstance(cell.answer, Skip))),
-        median_seconds(state, name),
-        bias,
-        bias_se,
-        scatter,
-        intra_rater(state, name),
+        name=name,
+        role=state.role(name),
+        placed=placed_count(state, name),
+        deferred=sum(who == name for who, _ in state.deferred),
+        skipped=dict(Counter(answer.reason for answer in answers if isinstance(answer, Skip))),
+        median_seconds=median_seconds(state, name),
+        bias=bias,
+        bias_se=bias_se,
+        scatter=scatter,
+        intra=intra_rater(state, name),
     )
 
 
 def _location(
     state: State,
     located: LocatedAnnotations,
-    row: int | None,
     location: int,
     marks: list[Mark],
     skips: dict[str, str],
@@ -256,23 +261,25 @@ def _location(
 ) -> LocationAgreement:
     from scipy.spatial.distance import pdist
 
-    used = located.marks[row] if row is not None else ()
-    lengths = pdist([mark.placement.moving for mark in used]) if len(used) > 1 else np.empty(0)
+    row = located.row_at(location)
+    lengths = np.empty(0)
     point = covariance = half_lengths = axes = None
     if row is not None:
-        point, covariance = located.annotations.moving_points[row], located.annotations.covariances[row]
+        lengths = pdist([mark.placement.moving for mark in located.marks[row]])
+        point = located.annotations.moving_points[row]
+        covariance = located.annotations.covariances[row]
         half_lengths, axes = ellipse_from_covariance(covariance, alpha)
     settled = state.resolved.get(location)
     return LocationAgreement(
-        location,
-        np.array(state.queries[location].point),
-        tuple(marks),
-        skips,
-        float(lengths.mean()) if len(lengths) else None,
-        float(lengths.max()) if len(lengths) else None,
-        point,
-        covariance,
-        half_lengths,
-        axes,
-        None if settled is None else settled.text,
+        location=location,
+        fixed_point=np.array(state.queries[location].point),
+        marks=tuple(marks),
+        skips=skips,
+        mean_distance=float(lengths.mean()) if len(lengths) else None,
+        max_distance=float(lengths.max()) if len(lengths) else None,
+        fused_point=point,
+        fused_covariance=covariance,
+        half_lengths=half_lengths,
+        axes=axes,
+        resolved=None if settled is None else settled.text,
     )

@@ -35,18 +35,13 @@ _MOST_ANCHORS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Candidates that represent the others, and the weights for interpolating the others.
-
-    Attributes
-    ----------
-    points : (m, d) array
-    rows, weights : (n, k) arrays
-        Anchors of each candidate and their shares, which add up to 1.
-    """
+    """Candidates that represent the others, and the weights for interpolating the others."""
 
     points: Floats
     rows: Ints
+    """Anchors of each candidate, (n, k)."""
     weights: Floats
+    """Their shares, which add up to 1, (n, k)."""
 
     @classmethod
     def among(cls, candidates: Floats) -> Anchors:
@@ -54,8 +49,8 @@ class Anchors:
         n, d = candidates.shape
         if n <= _MOST_ANCHORS:
             return cls(candidates, np.arange(n)[:, None], np.ones((n, 1)))
-        low, sides = candidates.min(axis=0), np.ptp(candidates, axis=0)
-        cell = float(np.max(sides)) / max(1, round(_MOST_ANCHORS ** (1 / d)))
+        low = candidates.min(axis=0)
+        cell = float(np.ptp(candidates, axis=0).max()) / max(1, round(_MOST_ANCHORS ** (1 / d)))
         while True:
             cells = np.floor((candidates - low) / cell).astype(np.int64)
             _, first = np.unique(cells, axis=0, return_index=True)
@@ -75,14 +70,7 @@ class Anchors:
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """Chances of all candidates of a project.
-
-    Parameters
-    ----------
-    project : Project
-    anchors : Anchors
-        Of the project's candidates.
-    """
+    """Chances of all candidates of a project."""
 
     project: Project
     anchors: Anchors
@@ -95,18 +83,18 @@ class Chances:
     def field(self, state: State) -> AnswerField:
         """Return the field of chances learned from all raters' answers and skips."""
         points: list[tuple[float, ...]] = []
-        skipped, reaches = [], []
+        skipped: list[bool] = []
+        reaches: list[float] = []
         for (_, number), cell in state.cells.items():
-            answer, point = cell.answer, state.queries[number].point
-            if isinstance(answer, Place):
-                points.append(answer.placement.fixed or point)
+            point = state.queries[number].point
+            if isinstance(cell.answer, Place):
+                points.append(cell.answer.placement.fixed or point)
+                skipped.append(False)
                 reaches.append(ANSWER_REACH)
-            elif isinstance(answer, Skip):
+            elif isinstance(cell.answer, Skip):
                 points.append(point)
-                reaches.append(SKIP_REACHES[answer.reason])
-            else:
-                continue
-            skipped.append(isinstance(answer, Skip))
+                skipped.append(True)
+                reaches.append(SKIP_REACHES[cell.answer.reason])
         if not any(skipped):  # the field is 1 everywhere, however many answers there are
             points, skipped, reaches = [], [], []
         at = np.reshape(np.array(points, dtype=np.float64), (-1, self.project.d))
@@ -115,8 +103,10 @@ class Chances:
 
     def inside(self, posterior: Posterior, points: Floats) -> Floats:
         """Return the probability that the matches of (n, d) points lie in the moving image and its foreground."""
-        grid, tails = self.project.moving_grid, posterior.prior.tails
-        mean, covariance = posterior.mean(points), posterior.covariance(points)
+        grid = self.project.moving_grid
+        tails = posterior.prior.tails
+        mean = posterior.mean(points)
+        covariance = posterior.covariance(points)
         foreground = self.project.moving_foreground
         if foreground is not None and not foreground.whole:
             return chance_in_region(mean, covariance, foreground.contains, tails)

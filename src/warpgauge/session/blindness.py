@@ -29,19 +29,14 @@ from warpgauge.project.values import Vector
 from warpgauge.session.fused_annotations import LocatedAnnotations, own_annotations
 from warpgauge.session.model import Model, View
 from warpgauge.session.prior import with_weights
-from warpgauge.session.queries import draw, name_for, number_named, open_queries
+from warpgauge.session.queries import draw, name_for, open_queries
 from warpgauge.session.refit import fitted_prior, refit_steps
 
 _KEPT_PER_RATER = 3  # views: of the query, of the progress, of a former answer
 
 
 class Blindness:
-    """Says what each rater of a session may see.
-
-    Parameters
-    ----------
-    model : Model
-    """
+    """Says what each rater of a session may see."""
 
     def __init__(self, model: Model) -> None:
         self.project, self.model = model.project, model
@@ -80,7 +75,8 @@ class Blindness:
         """
         if not self._named(state, who):
             return name if 0 <= name < len(state.queries) and state.queries[name].asks(who) else None
-        number = number_named(state, who, name)
+        asked = (query.number for query in state.queries if query.asks(who))
+        number = next((number for number in asked if name_for(state, number) == name), None)
         if number is None or state.queries[number].for_rater == who or number in state.trails.get(who, ()):
             return number
         return number if number in (self.next(state, who), self._handed.get(who)) else None
@@ -106,7 +102,8 @@ class Blindness:
         if number is None:
             return frozenset()
         trail = [at for at in state.trails.get(who, ()) if state.answer(who, at) is not None and at != number]
-        here, reach = state.queries[number], 0.5 * self.project.fixed_grid.pixel
+        here = state.queries[number]
+        reach = 0.5 * self.project.fixed_grid.pixel
         twins = [
             at
             for at in trail
@@ -132,16 +129,11 @@ class Blindness:
     def view(
         self, state: State, who: str, number: int | None = None, *, sealed: bool = False, everybody: bool = False
     ) -> View:
-        """Return the model that a rater may see with a query before them, given their answers at other places.
+        """Return the model that a rater may see with a query before them (by default the next one).
 
-        Parameters
-        ----------
-        number : int, optional
-            The query; by default the rater's next one.
-        sealed : bool
-            Let sealed answers count for the uncertainty, so that progress does not reveal them.
-        everybody : bool
-            For a person who may see the answers of all, and whose own former answer is all that is left out.
+        It rests on their answers at other places. ``sealed`` answers may count for the uncertainty, so that progress
+        does not reveal them. A person who may see the answers of ``everybody`` has only a former answer of their own
+        left out.
         """
         hidden = {state.queries[at].location for at in self.left_out(state, who)}
         if number is not None:
@@ -152,29 +144,28 @@ class Blindness:
         whole = self.model.view_with_sealed(state, whose) if sealed else self.model.view(state, whose)
         if not hidden & set(whole.located.locations):
             return whole
-        kept = self._keep(who, (id(whole), tuple(sorted(hidden))), lambda: (whole, whole.without(hidden)))
-        found: View = kept[1]
-        return found
+        key = (id(whole), tuple(sorted(hidden)))
+        view: View = self._keep(who, key, lambda: (whole, whole.without(hidden)))[1]
+        return view
 
     def _own(self, state: State, who: str, hidden: set[int], sealed: bool) -> View:
         located = own_annotations(state, self.project.d, who).without(hidden)
-        key = ("view", self.model.untaught_key(state), _generations(located))
-        view: View = self._keep(who, key, lambda: self._make_own(state, who, located))
+        key = ("view", self.model.untaught_key(state), located.generations)
+        # From scratch, never by an update: how a posterior was reached must not show in its last digits.
+        view: View = self._keep(
+            who, key, lambda: self.model.view_of(located, self._prior(state, who, located), fit_generation=0)
+        )
         if not sealed or not state.sealed_locations():
             return view
         whole = own_annotations(state, self.project.d, who, sealed=True).without(hidden)
-        sealed_key = ("sealed", id(view), _generations(whole))
-        found: View = self._keep(who, sealed_key, lambda: (view, self.model.counting_sealed(state, view, whole)))[1]
-        return found
-
-    def _make_own(self, state: State, who: str, located: LocatedAnnotations) -> View:
-        # From scratch, never by an update: how a posterior was reached must not show in its last digits.
-        prior = self._prior(state, who, located)
-        return self.model.view_of(located, prior, 0)
+        sealed_key = ("sealed", id(view), whole.generations)
+        counting: View = self._keep(who, sealed_key, lambda: (view, self.model.counting_sealed(state, view, whole)))[1]
+        return counting
 
     def _prior(self, state: State, who: str, located: LocatedAnnotations) -> TransformationPrior:
         """Return the prior with the weights that a rater's own answers teach: as many of the first as a step has."""
-        untaught, count = self.model.untaught_prior(state), self._taught_by(state, len(located))
+        untaught = self.model.untaught_prior(state)
+        count = self._taught_by(state, len(located))
         if count == 0:
             return untaught
         first = located.annotations[np.arange(count)]
@@ -186,10 +177,9 @@ class Blindness:
                 return untaught
             return with_weights(untaught, fitted.kernel, (fitted.linear_sd, fitted.translation_sd), fitted.noise)
 
-        found: TransformationPrior = self._keep(
-            who, ("prior", self.model.untaught_key(state), _generations(located)[:count]), learn
-        )
-        return found
+        key = ("prior", self.model.untaught_key(state), located.generations[:count])
+        prior: TransformationPrior = self._keep(who, key, learn)
+        return prior
 
     def _taught_by(self, state: State, count: int) -> int:
         return refit_steps(count)[0] if self.model.learns(state) else 0
@@ -219,8 +209,3 @@ def _distance(state: State, who: str, at: int, point: Vector) -> float:
     placement = state.placement(who, at)
     marked = state.queries[at].point if placement is None or placement.fixed is None else placement.fixed
     return max([abs(a - b) for a, b in zip(marked, point, strict=True)])
-
-
-def _generations(located: LocatedAnnotations) -> tuple[int, ...]:
-    """Return which placements annotations were made of."""
-    return tuple(mark.generation for group in located.marks for mark in group)

@@ -15,7 +15,7 @@ from warpgauge.core.calibration import binomial_interval
 from warpgauge.core.factors import mahalanobis
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
-from warpgauge.project import Ask, Placement, Project, State
+from warpgauge.project import Ask, Project, State
 from warpgauge.project.events import AddControls
 from warpgauge.project.values import plain_rows
 from warpgauge.session.agreement import intra_rater
@@ -27,22 +27,9 @@ LEVEL = 0.95
 
 
 def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str) -> int:
-    """Log pairs with known matches; from now on they are mixed into the questions, each once.
+    """Log pairs with known matches, world units, to be mixed into the questions, each once; return how many are new.
 
     Pairs that are control questions already stay so; where there are no others, nothing is logged.
-
-    Parameters
-    ----------
-    project : Project
-    fixed, moving : (n, d) array
-        Points and their known matches, world units.
-    rater : str
-        An organiser.
-
-    Returns
-    -------
-    int
-        How many pairs are new.
     """
     for points, grid, side in ((fixed, project.fixed_grid, "fixed"), (moving, project.moving_grid, "moving")):
         outside = np.flatnonzero(~grid.contains(points))
@@ -53,8 +40,8 @@ def add_controls(project: Project, fixed: Floats, moving: Floats, rater: str) ->
                 f"that can be marked: leave it out."
             )
     former = [] if project.state.controls is None else project.state.controls.pairs
-    given = dict.fromkeys(zip(plain_rows(fixed), plain_rows(moving), strict=True))
-    new = [pair for pair in given if pair not in former]
+    pairs = dict.fromkeys(zip(plain_rows(fixed), plain_rows(moving), strict=True))
+    new = [pair for pair in pairs if pair not in former]
     if new:
         all_fixed, all_moving = zip(*former, *new, strict=True)
         project.append(AddControls(rater=rater, fixed=all_fixed, moving=all_moving))
@@ -100,64 +87,63 @@ class RaterCertificate:
 
 def rater_certificate(state: State, rater: str) -> RaterCertificate | None:
     """Return what control questions and repeats say about a rater; None where there is neither."""
-    pairs = [
-        (mark.query, mark.placement)
+    controls = [
+        mark
         for mark in all_marks(state, rater, sealed=True)
         if mark.query.known and not mark.moved and not mark.disabled and not mark.excluded
     ]
     intra = intra_rater(state, rater)
     repeats = 0 if intra is None else intra.pairs
-    if not pairs and not repeats:
+    if not controls and not repeats:
         return None
+    count = len(controls)
     d = len(state.queries[0].point)
-    offsets = np.array([_offset(query, placement) for query, placement in pairs]).reshape(len(pairs), d)
-    inside = sum(_holds(query, placement) for query, placement in pairs)
-    low, high = binomial_interval(inside, len(pairs)) if pairs else (0.0, 1.0)
-    repeat_sd: tuple[float | None, ...] = (None, None, None)
+    offsets = np.array([np.subtract(mark.placement.moving, mark.query.known or ()) for mark in controls])
+    offsets = offsets.reshape(count, d)
+    covariances = np.array([mark.placement.covariance for mark in controls]).reshape(count, d, d)
+    radii = np.array([confidence_radius(d, mark.placement.alpha) for mark in controls])
+    inside = int((mahalanobis(offsets, covariances) <= radii**2).sum())
+    low, high = binomial_interval(inside, count) if controls else (0.0, 1.0)
+    bias = half = sd = sd_low = sd_high = None
+    if count > 1:
+        from scipy import stats  # takes longer to load than all of the core
+
+        bias = offsets.mean(axis=0)
+        half = stats.t.ppf((1 + LEVEL) / 2, count - 1) * offsets.std(axis=0, ddof=1) / np.sqrt(count)
+        freedom = d * (count - 1)
+        sd = float(np.sqrt(np.square(offsets - bias).sum() / freedom))
+        sd_low, sd_high = sd_interval(sd, freedom)
+    repeat_sd = repeat_low = repeat_high = None
     if intra is not None and repeats:
-        repeat_sd = (intra.sd, *sd_interval(intra.sd, repeats * d))
-    return RaterCertificate(len(pairs), *_bias(offsets), *_scatter(offsets), inside, low, high, repeats, *repeat_sd)
+        repeat_sd = intra.sd
+        repeat_low, repeat_high = sd_interval(intra.sd, repeats * d)
+    return RaterCertificate(
+        controls=count,
+        bias=bias,
+        bias_low=None if bias is None else bias - half,
+        bias_high=None if bias is None else bias + half,
+        sd=sd,
+        sd_low=sd_low,
+        sd_high=sd_high,
+        inside=inside,
+        inside_low=low,
+        inside_high=high,
+        repeats=repeats,
+        repeat_sd=repeat_sd,
+        repeat_low=repeat_low,
+        repeat_high=repeat_high,
+    )
 
 
 def rater_certificates(state: State) -> dict[str, RaterCertificate]:
     """Return the certificates of all raters who have one."""
-    found = {name: rater_certificate(state, name) for name in sorted(state.who_answered())}
-    return {name: one for name, one in found.items() if one is not None}
+    certificates = {name: rater_certificate(state, name) for name in state.who_answered()}
+    return {name: certificate for name, certificate in certificates.items() if certificate is not None}
 
 
 def sd_interval(sd: float, freedom: int, level: float = LEVEL) -> tuple[float, float]:
     """Return the interval of a standard deviation that was estimated with so many degrees of freedom."""
-    from scipy import stats  # takes longer to load than all of the core
+    from scipy import stats
 
     low, high = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], freedom)
     return float(sd * np.sqrt(freedom / low)), float(sd * np.sqrt(freedom / high))
-
-
-def _bias(offsets: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
-    from scipy import stats
-
-    count = len(offsets)
-    if count < 2:
-        return None, None, None
-    mean = offsets.mean(axis=0)
-    half = stats.t.ppf((1 + LEVEL) / 2, count - 1) * offsets.std(axis=0, ddof=1) / np.sqrt(count)
-    return mean, mean - half, mean + half
-
-
-def _scatter(offsets: Floats) -> tuple[float | None, float | None, float | None]:
-    count = len(offsets)
-    if count < 2:
-        return None, None, None
-    freedom = offsets.shape[1] * (count - 1)
-    sd = float(np.sqrt(np.square(offsets - offsets.mean(axis=0)).sum() / freedom))
-    return (sd, *sd_interval(sd, freedom))
-
-
-def _offset(query: Ask, placement: Placement) -> Floats:
-    return np.subtract(placement.moving, query.known or ())
-
-
-def _holds(query: Ask, placement: Placement) -> bool:
-    offset = _offset(query, placement)
-    square = mahalanobis(offset[None], placement.covariance_world[None])[0]
-    return bool(square <= confidence_radius(len(offset), placement.alpha) ** 2)

@@ -39,25 +39,25 @@ def transform_findings(
 ) -> list[Finding]:
     """Return what speaks against a transform.
 
-    Parameters
-    ----------
-    mapped, targets : (n, d) array
-        The targets, and the values of the transform there.
-    annotations : Annotations
-        Open ones.
-    grids : (Grid, Grid)
-        Of the fixed and the moving image.
-    check : Fit or None
-        What `checked` returns.
+    It maps the (n, d) ``targets`` to ``mapped``. The annotations are those that are open, the grids those of the fixed
+    and the moving image, and ``check`` is what `checked` returns.
     """
-    known = np.isfinite(mapped).all(axis=1)
+    finite = np.isfinite(mapped).all(axis=1)
     inside = np.zeros(len(mapped), dtype=bool)
-    inside[known] = grids[1].contains(mapped[known])
-    outside, found = float(np.mean(~inside)) if len(mapped) else 0.0, []
-    if outside > _MOST_OUTSIDE:
-        found.append(Finding(OUTSIDE, {"share": outside}))
-    found += _small(mapped[known] - targets[known], annotations, grids[0])
-    return found if check is None else found + _misread(check)
+    inside[finite] = grids[1].contains(mapped[finite])
+    outside = float(np.mean(~inside)) if len(mapped) else 0.0
+    findings = [Finding(OUTSIDE, {"share": outside})] if outside > _MOST_OUTSIDE else []
+    findings += _small(mapped[finite] - targets[finite], annotations, grids[0])
+    if check is None:
+        return findings
+    if check.kinds:
+        numbers = {"other": check.better, "nothing": check.before}
+        if np.isfinite(check.given):
+            numbers["given"] = check.given
+        findings.append(Finding(MISREAD, numbers, check.words))
+    elif check.worse_than_nothing:
+        findings.append(Finding(WORSE, {"given": check.given, "nothing": check.before}))
+    return findings
 
 
 def _small(shift: Floats, annotations: Annotations, grid: Grid) -> list[Finding]:
@@ -71,22 +71,10 @@ def _small(shift: Floats, annotations: Annotations, grid: Grid) -> list[Finding]
     largest = min(float(np.abs(shift).max()), float(np.abs(steps).max()))
     if expected <= _EXPECTED * rms or expected <= grid.pixel:
         return []
+    numbers = {"rms": rms, "expected": expected} if np.isfinite(expected) else {"rms": rms}
     if rms < _STILL * grid.pixel:
-        return [Finding(STILL, {"rms": rms, **_finite(expected)})]
-    return [Finding(NORMALISED, {"largest": largest, "rms": rms, **_finite(expected)})] if largest <= 1 else []
-
-
-def _finite(expected: float) -> dict[str, float]:
-    return {"expected": expected} if np.isfinite(expected) else {}
-
-
-def _misread(check: Fit) -> list[Finding]:
-    if check.kinds:
-        numbers = {"other": check.better, "nothing": check.before}
-        if np.isfinite(check.given):
-            numbers["given"] = check.given
-        return [Finding(MISREAD, numbers, check.words)]
-    return [Finding(WORSE, {"given": check.given, "nothing": check.before})] if check.worse_than_nothing else []
+        return [Finding(STILL, numbers)]
+    return [Finding(NORMALISED, {"largest": largest, **numbers})] if largest <= 1 else []
 
 
 def checked(transform: Transform, annotations: Annotations, grids: tuple[Grid, Grid]) -> Fit | None:

@@ -68,50 +68,46 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class LocatedAnnotations:
-    """Annotations of the model, one for each location, and one for each mark that its rater moved away from there.
-
-    Attributes
-    ----------
-    locations : tuple of int
-        Number of the first query at the location of each annotation, ascending. A location with moved marks can be
-        there more than once, its moved marks last.
-    annotations : Annotations
-    marks : tuple of tuple of Mark
-        The marks behind each annotation, one per rater.
-    fused : FusedPlacements or None
-        What the fusion of the locations with several raters found; ``fused_rows`` says which they are.
-    """
+    """Annotations of the model, one for each location, and one for each mark that its rater moved away from there."""
 
     locations: tuple[int, ...]
+    """Number of the first query at the location of each annotation, ascending. A location with moved marks can be there
+    more than once, its moved marks last."""
     annotations: Annotations
     marks: tuple[tuple[Mark, ...], ...]
-    fused: FusedPlacements | None
-    fused_rows: tuple[int, ...]
+    """The marks behind each annotation, one per rater."""
+    fused: FusedPlacements | None = None
+    """What the fusion of the locations with several raters found; ``fused_rows`` says which they are."""
+    fused_rows: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.locations)
 
     def without(self, locations: Collection[int]) -> LocatedAnnotations:
         """Return the annotations at all other locations; what the fusion found is left out."""
-        kept = [row for row, location in enumerate(self.locations) if location not in locations]
-        if len(kept) == len(self):
+        rows = [row for row, location in enumerate(self.locations) if location not in locations]
+        if len(rows) == len(self):
             return self
         return LocatedAnnotations(
-            tuple(self.locations[row] for row in kept),
-            self.annotations[np.array(kept, dtype=np.int64)],
-            tuple(self.marks[row] for row in kept),
-            None,
-            (),
+            tuple(self.locations[row] for row in rows),
+            self.annotations[np.array(rows, dtype=np.int64)],
+            tuple(self.marks[row] for row in rows),
         )
+
+    @property
+    def generations(self) -> tuple[int, ...]:
+        """Which placements they were made of."""
+        return tuple(mark.generation for group in self.marks for mark in group)
 
     def row_at(self, location: int) -> int | None:
         """Return the row of the marks at a location, those that nobody moved first, or None."""
-        return self._first_rows.get(location)
+        rows = self._rows.get(location)
+        return None if rows is None else rows[0]
 
     def row_of(self, mark: Mark) -> int | None:
         """Return the row made from marks at the same point as this one, or None."""
         for row in self._rows.get(mark.query.location, ()):
-            if any(one.fixed_point == mark.fixed_point for one in self.marks[row]):
+            if any(other.fixed_point == mark.fixed_point for other in self.marks[row]):
                 return row
         return None
 
@@ -121,10 +117,6 @@ class LocatedAnnotations:
         for row, location in enumerate(self.locations):
             rows.setdefault(location, []).append(row)
         return rows
-
-    @cached_property
-    def _first_rows(self) -> dict[int, int]:
-        return {location: rows[0] for location, rows in self._rows.items()}
 
 
 def all_marks(state: State, rater: str | None = None, *, sealed: bool = False) -> Iterator[Mark]:
@@ -190,85 +182,39 @@ def _standing_at(state: State, location: int) -> tuple[Mark, ...]:
 def located_annotations(
     state: State, d: int, default: Floats, rater: str | None = None, *, sealed: bool = False
 ) -> LocatedAnnotations:
-    """Gather the annotations of all raters, fused, or of one rater.
+    """Gather the annotations of all raters, fused, or of one rater; sealed ones on demand.
 
     A location with one rater has that rater's own covariance, and so has a mark that its rater moved to another point
     of the fixed image, which is an annotation of its own. Where several answered, mean and covariance come from
     :func:`warpgauge.fuse_raters` (pooled over those locations); no standard deviation there falls below that of a plain
-    click, or below the smallest that the raters themselves stated, whichever is smaller. Where imported raters marked
-    different points of the fixed image as well, the location is at their mean, and the match of each is carried there
-    by the affine map of all landmarks: so their scatter includes the error in both images.
-
-    Parameters
-    ----------
-    default : (d, d) array
-        Covariance of a plain click.
-    sealed : bool
-        Whether sealed answers are among them.
+    click (``default``), or below the smallest that the raters themselves stated, whichever is smaller. Where imported
+    raters marked different points of the fixed image as well, the location is at their mean, and the match of each is
+    carried there by the affine map of all landmarks: so their scatter includes the error in both images.
     """
-    standing = standing_marks(state, rater, sealed=sealed)
-    groups = [(location, group) for location, marks in standing.items() for group in _groups(state, location, marks)]
+    locations: list[int] = []
+    groups: list[tuple[Mark, ...]] = []
+    for location, marks in standing_marks(state, rater, sealed=sealed).items():
+        together = tuple(mark for mark in marks if not mark.elsewhere)
+        moved = [(mark,) for mark in marks if mark.elsewhere]
+        for group in [together, *moved] if together else moved:
+            locations.append(location)
+            groups.append(group)
     if not groups:
-        return LocatedAnnotations((), Annotations.empty(d), (), None, ())
-    locations, marks = tuple(location for location, _ in groups), tuple(group.marks for _, group in groups)
-    fixed = np.array([group.fixed for _, group in groups])
-    moving = np.array([group.points[0] for _, group in groups])
-    covariances = np.array([group.marks[0].placement.covariance for _, group in groups])
-    several = tuple(row for row, group in enumerate(marks) if len(group) > 1)
+        return LocatedAnnotations((), Annotations.empty(d), ())
+    fixed = np.array([_fixed_point(group) for group in groups])
+    moving = np.array([group[0].placement.moving for group in groups])
+    covariances = np.array([group[0].placement.covariance for group in groups])
+    several = [row for row, group in enumerate(groups) if len(group) > 1]
     fused = None
     if several:
-        carried = any(group.carried for _, group in groups)
-        linear = _linear(fixed, moving) if carried else np.eye(d)
-        fused = _fused([groups[row][1] for row in several], linear, default)
-        moving[list(several)] = fused.points
-        covariances[list(several)] = fused.covariances
-    return LocatedAnnotations(locations, Annotations(fixed, moving, covariances), marks, fused, several)
-
-
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """Marks that are fused to one annotation, and what the fusion takes of them.
-
-    Attributes
-    ----------
-    marks : tuple of Mark
-    fixed : (d,) array
-        The point of the fixed image that they are about.
-    points, offsets : (m, d) arrays
-        Of each mark its match, and how far its own point of the fixed image lies from ``fixed``.
-    smallest_sd : float
-        Smallest standard deviation that one of them states.
-    carried : bool
-        Whether one of them is about another point of the fixed image, from where its match is carried to ``fixed``.
-    """
-
-    marks: tuple[Mark, ...]
-    fixed: Floats
-    points: Floats
-    offsets: Floats
-    smallest_sd: float
-    carried: bool
-
-    @classmethod
-    def of(cls, marks: tuple[Mark, ...]) -> _Group:
-        """Gather the marks."""
-        fixed = _fixed_point(marks)
-        return cls(
-            marks,
-            fixed,
-            np.array([mark.placement.moving for mark in marks]),
-            fixed - np.array([mark.fixed_point for mark in marks]),
-            float(np.sqrt(np.linalg.eigvalsh([mark.placement.covariance for mark in marks]).min())),
-            any(mark.moved and not mark.elsewhere for mark in marks),
-        )
-
-
-def _groups(state: State, location: int, marks: tuple[Mark, ...]) -> list[_Group]:
-    """Return the groups of the marks at a location; made again only where the marks have changed."""
-    known: dict[int, tuple[tuple[Mark, ...], list[_Group]]] = state.derived.setdefault("groups of marks", {})
-    if location not in known or known[location][0] is not marks:
-        known[location] = marks, [_Group.of(group) for group in _at_one_point(marks)]
-    return known[location][1]
+        linear = np.eye(d)
+        if any(mark.moved and not mark.elsewhere for group in groups for mark in group):
+            linear = _linear(fixed, moving)
+        fused = _fused([groups[row] for row in several], fixed[several], linear, default)
+        moving[several] = fused.points
+        covariances[several] = fused.covariances
+    annotations = Annotations(fixed, moving, covariances)
+    return LocatedAnnotations(tuple(locations), annotations, tuple(groups), fused, tuple(several))
 
 
 def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -> LocatedAnnotations:
@@ -288,26 +234,20 @@ def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -
     last = {mark.query.location: mark.query.number for mark in marks if mark.query.origin == "again"}
     marks = [mark for mark in marks if last.get(mark.query.location, mark.query.number) == mark.query.number]
     if not marks:
-        return LocatedAnnotations((), Annotations.empty(d), (), None, ())
-    given = Annotations(
+        return LocatedAnnotations((), Annotations.empty(d), ())
+    annotations = Annotations(
         np.array([mark.fixed_point for mark in marks]),
         np.array([mark.placement.moving for mark in marks]),
         np.array([mark.placement.covariance for mark in marks]),
     )
     return LocatedAnnotations(
-        tuple(mark.query.location for mark in marks), given, tuple((mark,) for mark in marks), None, ()
+        tuple(mark.query.location for mark in marks), annotations, tuple((mark,) for mark in marks)
     )
 
 
 def standing_generations(state: State) -> set[int]:
     """Return the generations of the marks that the model uses."""
     return {mark.generation for marks in standing_marks(state).values() for mark in marks}
-
-
-def _at_one_point(marks: tuple[Mark, ...]) -> list[tuple[Mark, ...]]:
-    """Split the marks at a location: those at the queried point together, then each moved one alone."""
-    together = tuple(mark for mark in marks if not mark.elsewhere)
-    return ([together] if together else []) + [(mark,) for mark in marks if mark.elsewhere]
 
 
 def _fixed_point(group: tuple[Mark, ...]) -> Floats:
@@ -324,15 +264,15 @@ def _linear(fixed: Floats, moving: Floats) -> Floats:
     return np.asarray(robust_affine(fixed, moving)[1:].T)
 
 
-def _fused(groups: list[_Group], linear: Floats, default: Floats) -> FusedPlacements:
-    raters = sorted({mark.rater for group in groups for mark in group.marks})
-    number = {rater: k for k, rater in enumerate(raters)}
-    points = np.full((len(raters), len(groups), len(default)), np.nan)
-    who = [number[mark.rater] for group in groups for mark in group.marks]
-    rows = np.repeat(np.arange(len(groups)), [len(group.marks) for group in groups])
-    # Where imported raters marked different points of the fixed image, each match is carried to their mean.
-    points[who, rows] = np.concatenate(
-        [group.points + group.offsets @ linear.T if group.carried else group.points for group in groups]
-    )
-    stated = min(float(np.sqrt(default[0, 0])), *(group.smallest_sd for group in groups))
-    return fuse_raters(dict(zip(raters, points, strict=True)), floor=stated)
+def _fused(groups: list[tuple[Mark, ...]], fixed: Floats, linear: Floats, default: Floats) -> FusedPlacements:
+    """Fuse the marks of each group, each carried to the group's point of the fixed image."""
+    marks = [mark for group in groups for mark in group]
+    raters = sorted({mark.rater for mark in marks})
+    columns = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    offsets = fixed[columns] - np.array([mark.fixed_point for mark in marks])
+    points = np.full((len(raters), *fixed.shape), np.nan)
+    rows = [raters.index(mark.rater) for mark in marks]
+    points[rows, columns] = np.array([mark.placement.moving for mark in marks]) + offsets @ linear.T
+    variances = np.linalg.eigvalsh([mark.placement.covariance for mark in marks])
+    floor = float(np.sqrt(min(default[0, 0], variances.min())))
+    return fuse_raters(dict(zip(raters, points, strict=True)), floor=floor)

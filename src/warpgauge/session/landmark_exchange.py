@@ -17,6 +17,7 @@ from warpgauge.project import SKIP_REASONS, Ask, Event, Place, Placement, Projec
 from warpgauge.project.events import Disable
 from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks
 from warpgauge.session.plausibility import check_placement
+from warpgauge.session.prior import default_covariance
 from warpgauge.session.queries import is_retracted, number_for
 
 # Two points nearer than this share of a pixel are the same location.
@@ -26,14 +27,7 @@ _SAME = 1e-6
 _SAME_LANDMARK, _CLEARLY = 0.05, 0.25
 
 
-def import_events(
-    project: Project,
-    state: State,
-    landmarks: Landmarks,
-    rater: str | None,
-    shared: bool,
-    default: Floats,
-) -> list[Event]:
+def import_events(project: Project, state: State, landmarks: Landmarks, rater: str | None, shared: bool) -> list[Event]:
     """Turn landmarks into events: a query and a placement for each, switched off where they were, and skips.
 
     A landmark at a location of the list answers that query, and so does one that another rater's import has: by its
@@ -47,31 +41,34 @@ def import_events(
             f"The landmarks are {landmarks.d}D in {landmarks.units}, the project is {project.d}D in {project.units}; "
             f"read them with the project's grids, or with {say('units')} and {say('scale')}."
         )
+    default = default_covariance(project.fixed_grid, project.settings)
     covariances = np.broadcast_to(default, (len(landmarks), *default.shape)).copy()
     if landmarks.covariances is not None:
         covariances[landmarks.has_covariance] = landmarks.covariances[landmarks.has_covariance]
     batch = f"import {secrets.token_hex(8)}"
-    entry = _Entry(project, state, shared, batch)
+    locations = _Locations(project, state, len(landmarks) + len(landmarks.skips), shared, batch)
+    answers: list[Event] = []
     names = landmarks.names or ("",) * len(landmarks)
     raters = landmarks.raters or (None,) * len(landmarks)
     placed = landmarks.moving_points if landmarks.moving_points is not None else np.empty((0, landmarks.d))
     people = [_who(raters[row], rater, row) for row in range(len(placed))]
     apart = _apart(landmarks.fixed_points[: len(placed)], people)
     for row, point in enumerate(placed):
-        who, at = people[row], landmarks.fixed_points[row]
-        number = entry.query(at, who, names[row], float(apart[row]))
-        own = None if np.abs(at - entry.points[number]).max() <= entry.tolerance else at
-        placement = Placement.drawn(point, covariances[row], alpha=project.settings.alpha, fixed=own)
+        who = people[row]
+        at = landmarks.fixed_points[row]
+        number = locations.query(at, who, names[row], float(apart[row]))
+        moved = None if np.abs(at - locations.points[number]).max() <= locations.tolerance else at
+        placement = Placement.drawn(point, covariances[row], alpha=project.settings.alpha, fixed=moved)
         check_placement(project, placement)
-        entry.events.append(Place(rater=who, query=number, placement=placement, batch=batch))
+        answers.append(Place(rater=who, query=number, placement=placement, batch=batch))
         if not landmarks.active[row]:
-            entry.events.append(Disable(rater=who, query=number, batch=batch))
+            answers.append(Disable(rater=who, query=number, batch=batch))
     for skip in landmarks.skips:
         who = _who(skip.rater, rater, None)
         reason, text = _reason(skip.reason)
-        number = entry.query(skip.fixed_point, who, "")
-        entry.events.append(events.Skip(rater=who, query=number, reason=reason, text=text, batch=batch))
-    return entry.events
+        number = locations.query(skip.fixed_point, who, "")
+        answers.append(events.Skip(rater=who, query=number, reason=reason, text=text, batch=batch))
+    return [*locations.new, *answers]
 
 
 def _apart(points: Floats, raters: list[str]) -> Floats:
@@ -117,18 +114,29 @@ def _reason(text: str) -> tuple[str, str]:
     return (head, tail) if head in SKIP_REASONS else ("other", text)
 
 
-class _Entry:
-    """Collects the events of an import, and the queries that these events will make."""
+class _Locations:
+    """The queries that an import can answer: those of the list, and those that it brings along."""
 
-    def __init__(self, project: Project, state: State, shared: bool, batch: str) -> None:
-        self.project, self.state, self.shared, self.batch = project, state, shared, batch
-        self.events: list[Event] = []
+    def __init__(self, project: Project, state: State, most: int, shared: bool, batch: str) -> None:
+        self.candidates = project.candidates
+        self.nearest_candidate = cKDTree(project.candidates)
         self.tolerance = _SAME * project.fixed_grid.pixel
-        self.points: list[tuple[float, ...]] = [query.point for query in state.queries]
-        self.only: list[str | None] = [query.for_rater for query in state.queries]
-        self.first: list[int] = [query.location for query in state.queries]
-        self.names: list[str] = [query.name for query in state.queries]
-        self.given: list[bool] = [query.origin == "given" and not is_retracted(state, query) for query in state.queries]
+        self.reach = _SAME_LANDMARK * project.fixed_grid.diagonal
+        self.shared = shared
+        self.batch = batch
+        self.new: list[Ask] = []
+        self.queries = list(state.queries)
+        self.points = np.full((len(self.queries) + most, project.d), np.inf)
+        """Of each query, in the fixed image's world; infinity where there is none yet."""
+        self.locations = np.full(len(self.points), -1)
+        """Of each query, its location."""
+        self.is_landmark = np.zeros(len(self.points), dtype=bool)
+        """Which queries are the first of a location that an import has."""
+        for query in self.queries:
+            self.points[query.at] = query.point
+            self.locations[query.at] = query.location
+            own = query.same_as is None and query.origin == "given"
+            self.is_landmark[query.at] = own and not is_retracted(state, query)
         self.taken = {(who, number) for (who, number), cell in state.cells.items() if cell.answer is not None}
 
     def query(self, point: Floats, who: str, name: str, apart: float = np.inf) -> int:
@@ -136,60 +144,70 @@ class _Entry:
 
         ``apart`` is how far the rater's next landmark is.
         """
-        near = self._near(np.array(self.points), point) if self.points else []
-        near = near or self._of_others(point, who, name, apart)
-        for number in near:
-            if self.only[number] in (None, who) and (who, number) not in self.taken:
+        here = [int(row) for row in np.flatnonzero(np.abs(self.points - point).max(axis=1) <= self.tolerance)]
+        here = here or self._of_others(point, who, name, apart)
+        is_taken = [(who, number) in self.taken for number in here]
+        for number, taken in zip(here, is_taken, strict=True):
+            if not taken and self.queries[number].asks(who):
                 self.taken.add((who, number))
+                # One of an import that was undone is a landmark again.
+                first = int(self.locations[number])
+                self.is_landmark[first] |= self.queries[first].origin == "given"
                 return number
-        if any((who, number) in self.taken for number in near):
+        if any(is_taken):
             raise InvalidInputError(
                 f"{who} has an answer at {point.tolist()} already; undo or skip it first, or leave the landmark out."
             )
-        number, candidates = len(self.points), self._near(self.project.candidates, point)
+        return self._add(point, who, name, self.queries[here[0]] if here else None)
+
+    def _add(self, point: Floats, who: str, name: str, known: Ask | None) -> int:
+        """Add a query, at the location of one that is known or at a new one: a candidate's if one lies there."""
+        candidate = None
+        if known is None:
+            distance, nearest = self.nearest_candidate.query(point, p=np.inf)
+            if distance <= self.tolerance:
+                candidate = int(nearest)
+                point = self.candidates[candidate]
         ask = Ask(
             rater=who,
-            query=number,
-            point=self.points[near[0]] if near else self._at(point, candidates),
-            candidate=candidates[0] if candidates and not near else None,
+            query=len(self.queries),
+            point=tuple(point.tolist()) if known is None else known.point,
+            candidate=candidate,
             origin="given",
-            same_as=self.first[near[0]] if near else None,
+            same_as=None if known is None else known.location,
             for_rater=None if self.shared else who,
             name=name,
             batch=self.batch,
         )
-        self.events.append(ask)
-        self.points.append(ask.point)
-        self.only.append(ask.for_rater)
-        self.first.append(number if ask.same_as is None else ask.same_as)
-        self.names.append(name)
-        self.given.append(True)
-        self.taken.add((who, number))
-        return number
-
-    def _at(self, point: Floats, candidates: list[int]) -> tuple[float, ...]:
-        return tuple((self.project.candidates[candidates[0]] if candidates else point).tolist())
+        self.new.append(ask)
+        self.queries.append(ask)
+        self.points[ask.at] = ask.point
+        self.locations[ask.at] = ask.location
+        self.is_landmark[ask.at] = known is None
+        self.taken.add((who, ask.at))
+        return ask.at
 
     def _of_others(self, point: Floats, who: str, name: str, apart: float) -> list[int]:
         """Return the imported queries of the location that other raters mean by this landmark, if there is one."""
-        rows = [number for number, given in enumerate(self.given) if given and self.first[number] == number]
-        if not rows:
+        rows = np.flatnonzero(self.is_landmark)
+        if not len(rows):
             return []
-        away = np.linalg.norm(np.array([self.points[number] for number in rows]) - point, axis=1)
-        reach = _SAME_LANDMARK * self.project.fixed_grid.diagonal
-        called = [at for at, number in enumerate(rows) if self.names[number] == name and away[at] <= reach]
+        away = np.linalg.norm(self.points[rows] - point, axis=1)
+        location = None
+        called = [int(row) for row in rows[away <= self.reach] if self.queries[row].name == name]
         if name and len(called) == 1:
-            found = [rows[called[0]]]
+            location = called[0]
         else:
             # The next location and the rater's next landmark are both far away beside this one.
-            first, *others = np.argsort(away)
-            clear = _CLEARLY * min(apart, away[others[0]] if others else np.inf, reach)
-            found = [rows[first]] if away[first] <= clear and self.names[rows[first]] == name else []
-        here = [number for number in range(len(self.points)) if found and self.first[number] == found[0]]
+            order = np.argsort(away)
+            next_away = away[order[1]] if len(order) > 1 else np.inf
+            nearest = int(rows[order[0]])
+            if away[order[0]] <= _CLEARLY * min(apart, next_away, self.reach) and self.queries[nearest].name == name:
+                location = nearest
+        if location is None:
+            return []
+        here = np.flatnonzero(self.locations == location).tolist()
         return [] if any((who, number) in self.taken for number in here) else here
-
-    def _near(self, points: Floats, point: Floats) -> list[int]:
-        return [int(row) for row in np.flatnonzero(np.abs(points - point).max(axis=1) <= self.tolerance)]
 
 
 def raters_landmarks(project: Project, state: State, rater: str | None) -> Landmarks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,22 +68,9 @@ def wanted_records(state: State, default: Floats, with_answers: bool) -> dict[in
 
 
 class LiveSuggester:
-    """Returns the next location for one prior, following `wanted_records` with as few updates as possible.
+    """Returns the next location for one prior, following `wanted_records` with as few updates as possible."""
 
-    Parameters
-    ----------
-    project : Project
-        Its candidates, targets and settings.
-    prior : TransformationPrior
-    default : (d, d) array
-        Covariance of a plain click.
-    chances : Chances, optional
-        By which candidates are weighed.
-    """
-
-    def __init__(
-        self, project: Project, prior: TransformationPrior, default: Floats, chances: Chances | None = None
-    ) -> None:
+    def __init__(self, project: Project, prior: TransformationPrior, default: Floats, chances: Chances | None) -> None:
         self.project = project
         self.prior = prior
         self.default = default
@@ -104,28 +92,22 @@ class LiveSuggester:
             self.suggester.set_chance(self._chance)
 
     def _new(self) -> Suggester:
-        settings = self.project.settings
-        options = {"strategy": settings.strategy, "seed": settings.seed, "default_covariance": self.default}
-        targets = self._targets()
-        try:
-            return Suggester(self.prior, self.project.candidates, targets, **options)  # type: ignore[arg-type]
-        except InvalidInputError as error:
-            if targets is None:
-                raise
-            warnings.warn(
-                f"{error} The candidates are taken for targets too, so that locations can be suggested.",
-                SuspiciousDataWarning,
-                stacklevel=2,
-            )
-            return Suggester(self.prior, self.project.candidates, None, **options)  # type: ignore[arg-type]
-
-    def _targets(self) -> Floats | None:
-        """Targets as the Suggester needs them: none where they cover the candidates, else a bounded sample."""
-        if self.project.document.targets.covers_candidates:
-            return None
-        targets, candidates = self.project.judged_targets, self.project.candidates
-        most = int(np.clip(_LARGEST_BLOCK // len(candidates), _FEWEST_TARGETS, _MOST_TARGETS))
-        return np.asarray(targets[thinned_rows(len(targets), most, self.project.settings.seed)])
+        project = self.project
+        settings = project.settings
+        options: dict[str, Any] = {"seed": settings.seed, "default_covariance": self.default}
+        if not project.document.targets.covers_candidates:
+            targets = project.judged_targets
+            most = int(np.clip(_LARGEST_BLOCK // len(project.candidates), _FEWEST_TARGETS, _MOST_TARGETS))
+            sample = targets[thinned_rows(len(targets), most, settings.seed)]
+            try:
+                return Suggester(self.prior, project.candidates, sample, settings.strategy, **options)
+            except InvalidInputError as error:
+                warnings.warn(
+                    f"{error} The candidates are taken for targets too, so that locations can be suggested.",
+                    SuspiciousDataWarning,
+                    stacklevel=2,
+                )
+        return Suggester(self.prior, project.candidates, None, settings.strategy, **options)
 
     def follow(self, wanted: Mapping[int, Record]) -> None:
         """Update the Suggester to the wanted records."""
@@ -143,20 +125,18 @@ class LiveSuggester:
         for _ in again:
             self.suggester.undo()
         del self._stack[same:]
-        known = {location for location, _ in self._stack}
+        standing = {location for location, _ in self._stack}
         # What was there before comes first, so that what changes often stays at the end, where it is cheap to change.
         order = [location for location, record in again if wanted.get(location) == record]
-        order += [location for location in wanted if location not in known and location not in order]
+        order += [location for location in wanted if location not in standing and location not in order]
         for location in order:
-            self._record(location, wanted[location])
-
-    def _record(self, location: int, record: Record) -> None:
-        covariance = np.array(record.covariance)
-        if record.candidate is None:
-            self.suggester.record_at(record.point, covariance)
-        else:
-            self.suggester.record(record.candidate, covariance)
-        self._stack.append((location, record))
+            record = wanted[location]
+            covariance = np.array(record.covariance)
+            if record.candidate is None:
+                self.suggester.record_at(record.point, covariance)
+            else:
+                self.suggester.record(record.candidate, covariance)
+            self._stack.append((location, record))
 
     def close(self, state: State, with_answers: bool) -> None:
         """Keep locations of the list from being suggested again.

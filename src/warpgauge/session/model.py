@@ -41,40 +41,38 @@ class View:
     @cached_property
     def posterior(self) -> Posterior:
         """Posterior given the annotations."""
-        wanted, former = self.located.annotations, self.former
-        vars(self)["former"] = None
+        annotations = self.located.annotations
+        former = self.former
+        vars(self)["former"] = None  # frozen, but this only frees memory
         if former is not None and former.prior is self.prior:
             count = len(former.annotations)
-            if count <= len(wanted) and _same(former.annotations, wanted[np.arange(count)]):
-                return former if count == len(wanted) else former.append(wanted[np.arange(count, len(wanted))])
-        return self.prior.condition(wanted, calibrate=self.calibrates)
+            if count <= len(annotations) and _same(former.annotations, annotations[np.arange(count)]):
+                if count == len(annotations):
+                    return former
+                return former.append(annotations[np.arange(count, len(annotations))])
+        return self.prior.condition(annotations, calibrate=self.calibrates)
 
     @property
     def latest(self) -> Posterior | None:
         """The posterior, or the former one where it was not made yet."""
-        found: Posterior | None = vars(self).get("posterior", self.former)
-        return found
+        posterior: Posterior | None = vars(self).get("posterior", self.former)
+        return posterior
 
     def without(self, locations: Collection[int]) -> View:
         """Return the view of the annotations at all other locations, with the same weights."""
-        kept = self.located.without(locations)
-        return self if len(kept) == len(self.located) else replace(self, located=kept, former=None)
+        located = self.located.without(locations)
+        return self if len(located) == len(self.located) else replace(self, located=located, former=None)
 
 
 class Model:
-    """Everything computed from a project's state, brought up to date when it is asked for.
-
-    Parameters
-    ----------
-    project : Project
-    """
+    """Everything computed from a project's state, brought up to date when it is asked for."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
         self._views: dict[str | None, tuple[int, View]] = {}
         self._sealed_views: dict[str | None, tuple[View, int, View]] = {}
         self._fit: tuple[tuple[int, int], Fit | None] | None = None
-        self._prior: tuple[tuple[int, object], TransformationPrior] | None = None
+        self._prior: tuple[object, TransformationPrior] | None = None
         self._live: tuple[object, LiveSuggester] | None = None
         self._screenings: WeakKeyDictionary[View, Screening | None] = WeakKeyDictionary()
 
@@ -83,6 +81,8 @@ class Model:
         """Covariance of a plain click."""
         return default_covariance(self.project.fixed_grid, self.project.settings)
 
+    # The prior
+
     def fit(self, state: State) -> Fit | None:
         """Return the current fit, or None for the initial weights."""
         key = state.model_generation, len(state.fits)
@@ -90,10 +90,13 @@ class Model:
             self._fit = key, fit_in_force(state)
         return self._fit[1]
 
-    def _key(self, state: State) -> tuple[int, object]:
-        """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
+    def _fit_generation(self, state: State) -> int:
         fit = self.fit(state)
-        return 0 if fit is None else fit.generation, (self.project.settings, aligned(state))
+        return 0 if fit is None else fit.generation
+
+    def _key(self, state: State) -> object:
+        """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
+        return self._fit_generation(state), self.project.settings, aligned(state)
 
     def prior(self, state: State) -> TransformationPrior:
         """Return the current prior."""
@@ -103,44 +106,41 @@ class Model:
             self._views.clear()
         return self._prior[1]
 
+    def untaught_prior(self, state: State) -> TransformationPrior:
+        """Return the prior that no answer of this project has changed: initial weights, or those of other projects."""
+        return current_prior(self.project, next((fit for fit in reversed(state.fits) if fit.from_projects), None))
+
+    def untaught_key(self, state: State) -> tuple[object, ...]:
+        """Return what `untaught_prior` depends on."""
+        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state)
+
+    def learns(self, state: State) -> bool:
+        """Return whether weights are learned from the answers of this project."""
+        settings = self.project.settings
+        taught = any(fit.from_projects for fit in state.fits)
+        return settings.refit != "never" and settings.model != PAPER and not taught
+
+    # Posteriors
+
+    @property
+    def _calibrates(self) -> bool:
+        return self.project.settings.model != PAPER
+
+    def conditioned(self, prior: TransformationPrior, given: Annotations) -> Posterior:
+        """Return the posterior given annotations, computed from scratch."""
+        return prior.condition(given, calibrate=self._calibrates)
+
     def view(self, state: State, rater: str | None = None) -> View:
         """Return the posterior given one rater's annotations, or all raters' fused ones."""
         prior = self.prior(state)
-        known = self._views.get(rater)
-        if known is not None and known[0] == state.model_generation:
-            return known[1]
+        former = self._views.get(rater)
+        if former is not None and former[0] == state.model_generation:
+            return former[1]
         located = located_annotations(state, self.project.d, self.default_covariance, rater)
         warn_of_one_spot(located.annotations, float(prior.kernel.scales.min()))
-        view = self.view_of(located, prior, self._key(state)[0], known[1].latest if known else None)
+        view = self.view_of(located, prior, self._fit_generation(state), former[1].latest if former else None)
         self._views[rater] = state.model_generation, view
         return view
-
-    def view_with_sealed(self, state: State, rater: str | None = None) -> View:
-        """Return a view whose uncertainty includes sealed answers, so that progress does not reveal them.
-
-        Each counts at its place with its uncertainty, as if it lay where the other answers predict it.
-        """
-        view = self.view(state, rater)
-        if not state.sealed_locations():
-            return view
-        known = self._sealed_views.get(rater)
-        if known is not None and known[0] is view and known[1] == state.model_generation:
-            return known[2]
-        located = located_annotations(state, self.project.d, self.default_covariance, rater, sealed=True)
-        found = self.counting_sealed(state, view, located)
-        self._sealed_views[rater] = view, state.model_generation, found
-        return found
-
-    def counting_sealed(self, state: State, view: View, located: LocatedAnnotations) -> View:
-        """Return the view of annotations with sealed ones among them, each as if it lay where ``view`` predicts it."""
-        given = located.annotations
-        hidden = np.array([state.is_sealed(location) for location in located.locations], dtype=bool)
-        if not hidden.any():
-            return view
-        moving = given.moving_points.copy()
-        moving[hidden] = view.posterior.mean(given.fixed_points[hidden])
-        given = Annotations(given.fixed_points, moving, np.asarray(given.covariances))
-        return self.view_of(replace(located, annotations=given), view.prior, view.fit_generation)
 
     def view_of(
         self,
@@ -152,25 +152,35 @@ class Model:
         """Return the view of annotations; see `View`."""
         return View(located, prior, self._calibrates, fit_generation, former)
 
-    @property
-    def _calibrates(self) -> bool:
-        return self.project.settings.model != PAPER
+    def view_with_sealed(self, state: State, rater: str | None = None) -> View:
+        """Return a view whose uncertainty includes sealed answers, so that progress does not reveal them."""
+        view = self.view(state, rater)
+        if not state.sealed_locations():
+            return view
+        former = self._sealed_views.get(rater)
+        if former is not None and former[0] is view and former[1] == state.model_generation:
+            return former[2]
+        located = located_annotations(state, self.project.d, self.default_covariance, rater, sealed=True)
+        counting = self.counting_sealed(state, view, located)
+        self._sealed_views[rater] = view, state.model_generation, counting
+        return counting
 
-    def conditioned(self, prior: TransformationPrior, given: Annotations) -> Posterior:
-        """Return the posterior given annotations, computed from scratch."""
-        return prior.condition(given, calibrate=self._calibrates)
-
-    def learns(self, state: State) -> bool:
-        """Return whether weights are learned from the answers of this project."""
-        settings = self.project.settings
-        taught = any(fit.from_projects for fit in state.fits)
-        return settings.refit != "never" and settings.model != PAPER and not taught
+    def counting_sealed(self, state: State, view: View, located: LocatedAnnotations) -> View:
+        """Return the view of annotations with sealed ones among them, each as if it lay where ``view`` predicts it."""
+        annotations = located.annotations
+        hidden = np.array([state.is_sealed(location) for location in located.locations], dtype=bool)
+        if not hidden.any():
+            return view
+        moving = annotations.moving_points.copy()
+        moving[hidden] = view.posterior.mean(annotations.fixed_points[hidden])
+        predicted = Annotations(annotations.fixed_points, moving, np.asarray(annotations.covariances))
+        return self.view_of(replace(located, annotations=predicted), view.prior, view.fit_generation)
 
     def screening(self, state: State, view: View) -> Screening | None:
         """Return what the annotations of a view say about each other; None where they are too few."""
         if view not in self._screenings:
-            given = view.located.annotations
-            self._screenings[view] = screen(given, self._learning(state, view, len(given)))
+            annotations = view.located.annotations
+            self._screenings[view] = screen(annotations, self._learning(state, view, len(annotations)))
         return self._screenings[view]
 
     def _learning(self, state: State, view: View, count: int) -> Callable[[Annotations], Posterior]:
@@ -182,52 +192,34 @@ class Model:
             return partial(prior.condition, calibrate=view.calibrates)
         return partial(fitted_posterior, prior, extent=self.project.fixed_grid.extent)
 
+    # Suggestions
+
     def fixes_places(self, state: State) -> bool:
         """Return whether the list of places depends on nobody's answers."""
         return self.project.settings.keeps_apart(state.has_raters)
-
-    def untaught_prior(self, state: State) -> TransformationPrior:
-        """Return the prior that no answer of this project has changed: initial weights, or those of other projects."""
-        return current_prior(self.project, next((fit for fit in reversed(state.fits) if fit.from_projects), None))
-
-    def untaught_key(self, state: State) -> tuple[object, ...]:
-        """Return what `untaught_prior` depends on."""
-        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state)
-
-    def _suggesting_key(self, state: State) -> object:
-        """Return what the prior by which places are chosen depends on."""
-        return self.untaught_key(state) if self.fixes_places(state) else self._key(state)
-
-    def _suggesting_prior(self, state: State) -> TransformationPrior:
-        """Return the prior by which places are chosen."""
-        return self.untaught_prior(state) if self.fixes_places(state) else current_prior(self.project, self.fit(state))
-
-    def suggester(self, state: State) -> LiveSuggester:
-        """Return the live suggester, up to date."""
-        key = self._suggesting_key(state)
-        if self._live is None or self._live[0] != key:
-            self._live = key, self._new_suggester(self._suggesting_prior(state))
-        return self._followed(self._live[1], state, lambda: self.view(state, None).posterior)
-
-    def _new_suggester(self, prior: TransformationPrior) -> LiveSuggester:
-        weighed = self.project.settings.strategy == "information"
-        return LiveSuggester(self.project, prior, self.default_covariance, self.chances if weighed else None)
 
     @cached_property
     def chances(self) -> Chances:
         """Chances that places can be answered."""
         return Chances(self.project, Anchors.among(self.project.candidates))
 
-    def _followed(self, suggester: LiveSuggester, state: State, posterior: Callable[[], Posterior]) -> LiveSuggester:
-        """Bring a suggester to the state."""
-        with_answers = not self.fixes_places(state)
-        suggester.follow(wanted_records(state, self.default_covariance, with_answers))
-        suggester.close(state, with_answers)
-        if with_answers:
-            suggester.weigh(state, posterior)
-        else:
+    def suggester(self, state: State) -> LiveSuggester:
+        """Return the live suggester, up to date."""
+        fixed = self.fixes_places(state)
+        key = self.untaught_key(state) if fixed else self._key(state)
+        if self._live is None or self._live[0] != key:
+            prior = self.untaught_prior(state) if fixed else self.prior(state)
+            chances = self.chances if self.project.settings.strategy == "information" else None
+            self._live = key, LiveSuggester(self.project, prior, self.default_covariance, chances)
+        suggester = self._live[1]
+        suggester.follow(wanted_records(state, self.default_covariance, with_answers=not fixed))
+        suggester.close(state, with_answers=not fixed)
+        if fixed:
             # The list does not depend on the answers: all that is known is the prior.
-            suggester.weigh(State(), lambda: suggester.prior.condition(Annotations.empty(self.project.d)))
+            nothing = Annotations.empty(self.project.d)
+            suggester.weigh(State(), lambda: suggester.prior.condition(nothing))
+        else:
+            suggester.weigh(state, lambda: self.view(state, None).posterior)
         return suggester
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks
-from warpgauge.project import Ask, Event, Project
+from warpgauge.project import Event, Project
+from warpgauge.session.questions import asked_by_organiser
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,5 @@ class NamedPlaces:
     def ask(self, project: Project, rater: str) -> tuple[Event, ...]:
         """Put them into the list of questions, for all raters and in their order."""
         with project.lock:
-            first = len(project.state.queries)
-            asked = [
-                Ask(rater=rater, query=first + k, point=point, origin="given", name=name)
-                for k, (name, point) in enumerate(zip(self.names, self.points, strict=True))
-            ]
-            return project.append(*asked)
+            points = np.array(self.points)
+            return project.append(*asked_by_organiser(project, rater, points, self.names, origin="given"))

@@ -13,6 +13,7 @@ from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Floats, Grid
+from warpgauge.io.landmarks.checks import distance_outside
 from warpgauge.project import Doubt, Placement, Project
 
 # In pixels; beside a prior of the image's size, a smaller one would be lost to rounding.
@@ -28,10 +29,7 @@ KNOWN_SHARE = 0.05
 class UnconfirmedError(WarpgaugeError):
     """The placement looks like a slip, and the rater was not asked yet; nothing was written.
 
-    Attributes
-    ----------
-    doubt : warpgauge.project.Doubt
-        Why; where predictions are hidden, the rater must not be told its deviation.
+    ``doubt`` says why; where predictions are hidden, the rater must not be told its deviation.
     """
 
     def __init__(self, question: str, doubt: Doubt) -> None:
@@ -42,15 +40,12 @@ class UnconfirmedError(WarpgaugeError):
 def check_placement(project: Project, placement: Placement) -> bool:
     """Refuse a placement far outside the moving image, or with an implausibly small or large uncertainty.
 
-    Returns
-    -------
-    bool
-        Whether its numbers make sense; False where they have another shape or are not finite, which is left to the
-        check of the event.
+    False where its numbers are not those of a point of this project, which is left to the check of the event.
     """
-    d, grid = project.d, project.moving_grid
-    point, covariance = np.array(placement.moving), np.array(placement.covariance)
-    if point.shape != (d,) or covariance.shape != (d, d) or not np.isfinite([*point, *covariance.ravel()]).all():
+    grid = project.moving_grid
+    point = np.array(placement.moving)
+    covariance = np.array(placement.covariance)
+    if point.shape != (project.d,) or covariance.shape != (project.d, project.d):
         return False
     distance = float(np.linalg.norm(point - grid.centre))
     if distance > LARGEST * grid.diagonal:
@@ -76,39 +71,22 @@ def check_placement(project: Project, placement: Placement) -> bool:
 def doubt_about(grid: Grid, posterior: Posterior, fixed: Floats, placement: Placement, beyond: float) -> Doubt | None:
     """Return why a placement should be asked about, or None.
 
-    Parameters
-    ----------
-    grid : Grid
-        Of the moving image.
-    posterior : Posterior
-        Given the other landmarks.
-    fixed : (d,) array
-        The place in the fixed image.
-    placement : Placement
-        One that `check_placement` has let pass.
-    beyond : float
-        Squared Mahalanobis length of a deviation that is asked about.
+    It is compared with the posterior given the other landmarks, at the place in the ``fixed`` image; a deviation
+    ``beyond`` this squared Mahalanobis length is asked about. ``grid`` is the moving image's.
     """
-    point, noise = np.array(placement.moving), posterior.prior.total_noise(placement.covariance_world[None])
-    outside = None if grid.contains(point) else distance_outside(grid, point)
+    point = np.array(placement.moving)
+    outside = None if grid.contains(point) else float(distance_outside(point[None], grid)[0])
     deviation = distance = None
     covariance = posterior.covariance(fixed[None])[0]
+    noise = posterior.prior.total_noise(placement.covariance_world[None])
     sd = float(np.sqrt(np.trace(covariance) / grid.d))
     # An affine trend is settled by d + 1 landmarks; one more says how well.
     if len(posterior.annotations) >= grid.d + 2 and sd < KNOWN_SHARE * grid.diagonal:
         residual = point - posterior.mean(fixed[None])[0]
         square = float(mahalanobis(residual[None], covariance + noise)[0])
         if square > beyond:
-            deviation, distance = float(np.sqrt(square)), float(np.linalg.norm(residual))
-    return (
-        None
-        if outside is None and deviation is None
-        else Doubt(outside=outside, deviation=deviation, distance=distance)
-    )
-
-
-def distance_outside(grid: Grid, point: Floats) -> float:
-    """Return the distance of a world point from the nearest pixel centre of a grid."""
-    index = grid.world_to_index(point[None])[0]
-    nearest = grid.index_to_world(np.clip(index, 0, np.asarray(grid.size) - 1)[None])[0]
-    return float(np.linalg.norm(point - nearest))
+            deviation = float(np.sqrt(square))
+            distance = float(np.linalg.norm(residual))
+    if outside is None and deviation is None:
+        return None
+    return Doubt(outside=outside, deviation=deviation, distance=distance)

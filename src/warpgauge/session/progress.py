@@ -1,22 +1,28 @@
-"""Progress of a session: uncertainty over the targets and its curve, stop rules, and the part that reports them."""
+"""Progress of a session: uncertainty over the targets and its curve, stop rules, lists of marks and skips."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import thinned_rows
 from warpgauge.core.gains import entropy_constant
-from warpgauge.core.process import Posterior
+from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.display import counted
+from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
-from warpgauge.project import Settings, Skip, State
-from warpgauge.session.agreement import median_seconds
+from warpgauge.io.landmarks import Landmarks
+from warpgauge.project import Project, Settings, Skip, State
+from warpgauge.project.names import checked_name
+from warpgauge.session.agreement import Agreement, agreement, median_seconds
 from warpgauge.session.blindness import Blindness
 from warpgauge.session.fused_annotations import all_marks
+from warpgauge.session.landmark_exchange import fused_landmarks, own_landmarks, raters_landmarks
 from warpgauge.session.mark_list import ListRow, list_rows
-from warpgauge.session.model import View
+from warpgauge.session.model import Model, View
 from warpgauge.session.queries import (
     locations_in_list,
     open_queries,
@@ -49,23 +55,15 @@ class StopRule:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Uncertainty after the first 0, 1, ... annotations, in the order of the list, under the present model.
-
-    Attributes
-    ----------
-    annotations : (L + 1,) array of int
-    mean_sd : (L + 1,) array
-        Mean over the targets of the standard deviation, world units.
-    mean_entropy : (L + 1,) array
-        Mean over the targets of the entropy, nats.
-    targets : int
-        A fixed sample of so many targets was used.
-    """
+    """Uncertainty after the first 0, 1, ... annotations, in the order of the list, under the present model."""
 
     annotations: np.ndarray
     mean_sd: Floats
+    """Mean over the targets of the standard deviation, world units, (L + 1,)."""
     mean_entropy: Floats
+    """Mean over the targets of the entropy, nats, (L + 1,)."""
     targets: int
+    """A fixed sample of so many targets was used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +112,13 @@ def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve
 
     A location that was annotated again counts from its first annotation on with what all of them say.
     """
-    points, d = targets[thinned_rows(len(targets), CURVE_TARGETS, seed)], posterior.d
+    points = targets[thinned_rows(len(targets), CURVE_TARGETS, seed)]
     variances, logs = posterior.conditioned.history(points)
     if posterior.spots is not posterior.annotations:
         spots_so_far = np.concatenate([[0], np.maximum.accumulate(posterior.spot_of) + 1])
-        variances, logs = variances[spots_so_far], logs[spots_so_far]
+        variances = variances[spots_so_far]
+        logs = logs[spots_so_far]
+    d = posterior.d
     entropies = 0.5 * logs + entropy_constant(d) + 0.5 * d * np.log(posterior.scale)
     mean_sd = np.sqrt(posterior.scale * variances).mean(axis=1)
     return Curve(np.arange(len(mean_sd)), mean_sd, entropies.mean(axis=1), len(points))
@@ -141,132 +141,214 @@ def stop_rules(settings: Settings, units: str, placed: int, mean_sd: float) -> t
 
 
 class Overview:
-    """The part of a session that reports; it changes nothing.
+    """What a session reports; it changes nothing."""
 
-    Parameters
-    ----------
-    blindness : Blindness
-        Says what a rater may see.
-    """
+    def __init__(self, project: Project, rater: str | None) -> None:
+        self.project = project
+        self.rater = None if rater is None else checked_name(rater)
+        self._model = Model(project)
+        self.blindness = Blindness(self._model)
+        self._curves: WeakKeyDictionary[Posterior, Curve] = WeakKeyDictionary()
+        self._spreads: WeakKeyDictionary[Posterior, tuple[float, float]] = WeakKeyDictionary()
 
-    def __init__(self, blindness: Blindness) -> None:
-        self.project = blindness.project
-        self.model = blindness.model
-        self.blindness = blindness
-        # By rater, None for all: several blind raters ask in turn, each about a posterior of their own.
-        self._curves: dict[str | None, tuple[Posterior, Curve]] = {}
-        self._spreads: dict[str | None, tuple[Posterior, float, float]] = {}
+    def _who(self, rater: str | None) -> str:
+        who = rater if rater is not None else self.rater
+        if who is None:
+            raise InvalidInputError("Say who acts: give the session or the call a rater.")
+        return who
 
-    def listing(self, rater: str | None, viewer: str | None = None) -> list[ListRow]:
-        """List marks with leave-one-out residuals and flags, but for sealed ones: one rater's, or, for None, all.
+    # The model
 
-        What the rater, or the viewer, must not see while their next query is open is left out.
+    def posterior(self, rater: str | None = None) -> Posterior:
+        """Return the posterior given all annotations (raters fused), or given one rater's own."""
+        return self._view(rater).posterior
+
+    def annotations(self, rater: str | None = None) -> Annotations:
+        """Return all annotations, raters fused where several answered, or one rater's own with their covariances."""
+        return self._view(rater).located.annotations
+
+    def _view(self, rater: str | None) -> View:
+        with self.project.lock:
+            return self._model.view(self.project.state, rater)
+
+    def prior(self) -> TransformationPrior:
+        """Return the current prior."""
+        with self.project.lock:
+            return self._model.prior(self.project.state)
+
+    # Marks and skips
+
+    def listing(self, rater: str | None = None, *, viewer: str | None = None) -> list[ListRow]:
+        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
+
+        In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks. What
+        the rater or the ``viewer`` must not see now is left out (`Blindness`), and so are sealed answers of others.
         """
         with self.project.lock:
-            state, own = self.project.state, viewer if rater is None else rater
+            state = self.project.state
             view = self._shown(state, rater, viewer, sealed=False)
-            gone = frozenset() if own is None else self.blindness.left_out(state, own)
+            reader = viewer if rater is None else rater
+            hidden = self._hidden(state, reader)
             # Authors see their own answers to drawn questions, too; nobody else does.
-            every = all_marks(state, rater, sealed=rater is not None and viewer in (None, rater))
-            marks = [mark for mark in every if mark.rater != own or mark.query.number not in gone]
-            screening = self.model.screening(state, view)
+            sealed = rater is not None and viewer in (None, rater)
+            marks = [
+                mark
+                for mark in all_marks(state, rater, sealed=sealed)
+                if mark.rater != reader or mark.query.number not in hidden
+            ]
+            screening = self._model.screening(state, view)
         return list_rows(marks, view, screening, self.project.units)
 
-    def detectable(self, rater: str | None, viewer: str | None = None) -> float | None:
-        """Return the length from which on a slip would have been found; None where marks are too few."""
+    def detectable(self, rater: str | None = None, *, viewer: str | None = None) -> float | None:
+        """Return how long a slip must be, in world units, to be found among the marks that `listing` shows.
+
+        None where there are too few marks to compare them with each other.
+        """
         with self.project.lock:
             state = self.project.state
-            screening = self.model.screening(state, self._shown(state, rater, viewer, sealed=False))
+            screening = self._model.screening(state, self._shown(state, rater, viewer, sealed=False))
         return None if screening is None else screening.detectable
 
-    def skipped(self, rater: str | None, viewer: str | None = None) -> list[tuple[str, int, Skip]]:
-        """List the skips in force as rater, query and reason; as `listing` does."""
+    def skipped(self, rater: str | None = None, *, viewer: str | None = None) -> list[tuple[str, int, Skip]]:
+        """List the skips in force as rater, query and reason: one rater's, or, for None, those of all."""
         with self.project.lock:
-            state, own = self.project.state, viewer if rater is None else rater
-            gone = frozenset() if own is None else self.blindness.left_out(state, own)
+            state = self.project.state
+            reader = viewer if rater is None else rater
+            hidden = self._hidden(state, reader)
             return [
                 (who, number, cell.answer)
                 for (who, number), cell in sorted(state.cells.items(), key=lambda item: item[0][1])
                 if isinstance(cell.answer, Skip)
                 and rater in (None, who)
-                and (who == own or not state.is_sealed(number))
-                and (who != own or number not in gone)
+                and (number not in hidden if who == reader else not state.is_sealed(number))
             ]
 
-    def progress(self, rater: str | None, viewer: str | None = None) -> Progress:
-        """Return the progress of one rater, or, for None, of all; see `Session.progress`."""
+    def _hidden(self, state: State, reader: str | None) -> frozenset[int]:
+        """Return the queries of whoever reads of which nothing is sent now."""
+        return frozenset() if reader is None else self.blindness.left_out(state, reader)
+
+    def agreement(self) -> Agreement:
+        """Show raters and locations side by side: progress, bias, scatter, distances, fused ellipses."""
         with self.project.lock:
-            state, settings = self.project.state, self.project.settings
-            own, apart = rater if settings.blind else None, rater is not None and self.blindness.apart(state)
+            state = self.project.state
+            return agreement(state, self._model.view(state, None).located, self.project.settings.alpha)
+
+    def own_landmarks(self, rater: str | None = None) -> Landmarks:
+        """Return a rater's marks and skips as that rater may have them now; see `Blindness`."""
+        who = self._who(rater)
+        with self.project.lock:
+            state = self.project.state
+            return own_landmarks(self.project, state, who, self.blindness.left_out(state, who))
+
+    def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
+        """Return all current marks and skips (of all raters or one), or, with ``fused``, what the model uses."""
+        with self.project.lock:
+            state = self.project.state
+            if fused:
+                return fused_landmarks(self.project, state, self._model.view(state, rater).located)
+            return raters_landmarks(self.project, state, rater)
+
+    # Progress
+
+    def progress(self, rater: str | None = None, *, viewer: str | None = None) -> Progress:
+        """Return the progress of one rater (counts and times), or, for None, of all, as the ``viewer`` may see it.
+
+        A rater of a blind project is told the uncertainty that their own answers leave, and, where raters are
+        registered, whether the list has come to its end by their own answers.
+        """
+        with self.project.lock:
+            state = self.project.state
+            settings = self.project.settings
+            apart = rater is not None and self.blindness.apart(state)
             view = self._shown(state, rater, viewer)
-            mean_sd, max_sd = self._spread(view.posterior, own)
-            gain = self._next_gain(state, rater)
-            shared = self.rules(state, rater)
-            rules = shared if own is None or apart else self.rules(state, rater, own)
-            left = self.model.suggester(state).left()
-            reasons = [rule.sentence if own is None or apart else rule.plain for rule in shared if rule.met]
-            if left == 0:
-                reasons.append("No candidate is left to ask for.")
-            cells = [cell for (who, _), cell in state.cells.items() if rater in (None, who)]
+            mean_sd, max_sd = self._spread(view.posterior)
             if rater is None:  # what there is, imports too, whatever a budget counts
                 placed = sum(len(standing_placements(state, who)) for who in state.who_answered())
             else:
                 placed = placed_count(state, rater)
-            skipped = sum(isinstance(cell.answer, Skip) for cell in cells)
-            asked = len(state.trails.get(rater or "", ())) if apart else None  # others have made the list longer
-            weights, refit = self._weights(state, rater if apart else None)
+            answers = [cell.answer for (who, _), cell in state.cells.items() if rater in (None, who)]
+            skipped = sum(isinstance(answer, Skip) for answer in answers)
+            # The list ends for all by the same rules; blind raters are shown the figures of their own answers.
+            shared = self._rules(state, rater, view if apart else None)
+            shows_own = rater is not None and settings.blind
+            rules = self._rules(state, rater, view) if shows_own else shared
+            reasons = [rule.plain if shows_own and not apart else rule.sentence for rule in shared if rule.met]
+            if self._model.suggester(state).left() == 0:
+                reasons.append("No candidate is left to ask for.")
+            if apart:  # others have made the list longer
+                queries = locations = len(state.trails.get(str(rater), ()))
+            else:
+                queries = len(state.queries)
+                locations = len(locations_in_list(state))
+            if rater is not None and apart:
+                weights, next_fit = self.blindness.weights(state, rater)
+            else:
+                weights, next_fit = self._weights(state)
             return Progress(
-                len(view.located),
-                len(state.queries) if asked is None else asked,
-                len(locations_in_list(state)) if asked is None else asked,
-                placed + skipped,
-                placed,
-                skipped,
-                sum(rater in (None, who) for who, _ in state.deferred),
-                mean_sd,
-                max_sd,
-                self.project.units,
-                len(self.project.judged_targets),
-                gain,
-                self._curve(view.posterior, own),
-                rules,
-                bool(reasons),
-                tuple(reasons),
-                median_seconds(state, rater),
-                weights,
-                refit,
-                view.posterior.scale,
-                region_radius(view.posterior, settings.alpha),
+                annotations=len(view.located),
+                queries=queries,
+                locations=locations,
+                answered=placed + skipped,
+                placed=placed,
+                skipped=skipped,
+                deferred=sum(rater in (None, who) for who, _ in state.deferred),
+                mean_sd=mean_sd,
+                max_sd=max_sd,
+                units=self.project.units,
+                targets=len(self.project.judged_targets),
+                expected_gain=self._next_gain(state, rater),
+                curve=self._curve(view.posterior),
+                stop_rules=rules,
+                done=bool(reasons),
+                reasons=tuple(reasons),
+                median_seconds=median_seconds(state, rater),
+                weights=weights,
+                next_refit=next_fit,
+                scale=view.posterior.scale,
+                region=region_radius(view.posterior, settings.alpha),
             )
 
-    def _shown(self, state: State, rater: str | None, viewer: str | None = None, *, sealed: bool = True) -> View:
+    def _shown(self, state: State, rater: str | None, viewer: str | None, *, sealed: bool = True) -> View:
         """Return the view of a rater's answers, or of those of all for whoever looks at them."""
         if rater is not None:
             return self.blindness.view(state, rater, sealed=sealed)
         if viewer is not None:
             return self.blindness.view(state, viewer, sealed=sealed, everybody=True)
-        return self.model.view_with_sealed(state, None) if sealed else self.model.view(state, None)
+        return self._model.view_with_sealed(state, None) if sealed else self._model.view(state, None)
 
-    def _weights(self, state: State, rater: str | None) -> tuple[str, int | None]:
-        """Return where the weights come from, in a sentence, and when they are learned next; for a rater apart."""
-        if rater is not None:
-            return self.blindness.weights(state, rater)
-        return self._weights_sentence(state), next_refit(self.project.settings, self.model.fit(state))
+    def _rules(self, state: State, rater: str | None, view: View | None = None) -> tuple[StopRule, ...]:
+        """Evaluate the stop rules by the uncertainty of a view, by default that of all; see `stop_rules`.
 
-    def _spread(self, posterior: Posterior, whose: str | None = None) -> tuple[float, float]:
+        For all raters the budget counts the placements of the one with the fewest.
+        """
+        settings = self.project.settings
+        mean_sd = float("nan")
+        if settings.stop_mean_sd is not None:
+            shown = self._shown(state, None, None) if view is None else view
+            mean_sd = self._spread(shown.posterior)[0]
+        raters = state.who_answered() if rater is None else [rater]
+        placed = min((placed_count(state, name) for name in raters), default=0)
+        return stop_rules(settings, self.project.units, placed, mean_sd)
+
+    def _is_stopped(self, state: State, who: str) -> bool:
+        """Return whether a stop rule other than the budget is met for a rater; apart, by their own answers."""
+        if self.project.settings.stop_mean_sd is None:
+            return False
+        own = self._shown(state, who, None) if self.blindness.apart(state) else None
+        return any(rule.met for rule in self._rules(state, who, own) if rule.name != "budget")
+
+    def _spread(self, posterior: Posterior) -> tuple[float, float]:
         """Mean and largest standard deviation over the targets."""
-        known = self._spreads.get(whose)
-        if known is None or known[0] is not posterior:
+        if posterior not in self._spreads:
             sd = posterior.standard_deviation(self.project.judged_targets)
-            known = self._spreads[whose] = posterior, float(sd.mean()), float(sd.max())
-        return known[1:]
+            self._spreads[posterior] = float(sd.mean()), float(sd.max())
+        return self._spreads[posterior]
 
-    def _curve(self, posterior: Posterior, whose: str | None) -> Curve:
-        known = self._curves.get(whose)
-        if known is None or known[0] is not posterior:
-            curve = uncertainty_curve(posterior, self.project.judged_targets, self.project.settings.seed)
-            known = self._curves[whose] = posterior, curve
-        return known[1]
+    def _curve(self, posterior: Posterior) -> Curve:
+        if posterior not in self._curves:
+            targets = self.project.judged_targets
+            self._curves[posterior] = uncertainty_curve(posterior, targets, self.project.settings.seed)
+        return self._curves[posterior]
 
     def _next_gain(self, state: State, rater: str | None) -> float | None:
         """Return the expected gain of the next query: the first open one of the list, or else the next suggestion."""
@@ -280,39 +362,21 @@ class Overview:
             waiting = open_queries(state, self.project.settings, rater)[0]
         if waiting:
             return state.queries[waiting[0]].gain
-        best = self.model.suggester(state).best()
+        best = self._model.suggester(state).best()
         return None if best is None else best[1]
 
-    def rules(self, state: State, rater: str | None = None, whose: str | None = None) -> tuple[StopRule, ...]:
-        """Evaluate the stop rules on the state; figures that no rule needs are not computed.
-
-        Parameters
-        ----------
-        rater : str, optional
-            Whose placements count for the budget; by default of those who have answered the one with the fewest. A
-            rater who is kept apart has rules of their own in all.
-        whose : str, optional
-            Take the uncertainty that this rater's own answers leave.
-        """
-        settings = self.project.settings
-        whose = rater if rater is not None and self.blindness.apart(state) else whose
-        mean_sd = float("nan")
-        if settings.stop_mean_sd is not None:
-            mean_sd = self._spread(self._shown(state, whose).posterior, whose)[0]
-        raters = state.who_answered() if rater is None else [rater]
-        placed = min((placed_count(state, name) for name in raters), default=0)
-        return stop_rules(settings, self.project.units, placed, mean_sd)
-
-    def _weights_sentence(self, state: State) -> str:
-        fit = self.model.fit(state)
+    def _weights(self, state: State) -> tuple[str, int | None]:
+        """Return in a sentence where the weights come from, and when they are learned next."""
+        fit = self._model.fit(state)
+        following = next_refit(self.project.settings, fit)
         if fit is None and state.fits:
             return (
                 "The weights of the kernel are the initial ones: those that were learned rested on answers that have "
                 "been changed or taken back since."
-            )
+            ), following
         if fit is None:
-            return "The weights of the kernel are the initial ones; nothing has been learned yet."
+            return "The weights of the kernel are the initial ones; nothing has been learned yet.", following
         count = counted(fit.annotations, "annotation")
         if fit.from_projects:
-            return f"The weights were learned from {counted(len(fit.projects), 'other project')} ({count})."
-        return f"The weights were refitted to {count}."
+            return f"The weights were learned from {counted(len(fit.projects), 'other project')} ({count}).", following
+        return f"The weights were refitted to {count}.", following

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from warpgauge.core.annotations import confidence_radius, ellipse_from_covariance
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats, Grid
-from warpgauge.project import Ask, Cell, Event, Project, Settings, State
+from warpgauge.project import Ask, Cell, Event, Settings, State
 
 PROGRAM = "warpgauge"  # who acts where nobody does: suggestions and automatic fits
 START_MARKS = 3  # landmarks of a guided start: they settle rotation, mirroring and scale
@@ -99,19 +99,17 @@ def name_for(state: State, number: int) -> int:
     return named[number]
 
 
-def number_named(state: State, rater: str, name: int) -> int | None:
-    """Return the number of the query that has this name for a rater, or None."""
-    for query in state.queries:
-        if query.asks(rater) and name_for(state, query.number) == name:
-            return query.number
-    return None
+def answered_before(state: State, rater: str, number: int | None) -> list[int]:
+    """Return what the rater answered or put aside before a query: everything for None or one that is not answered."""
+    trail = state.trails.get(rater, [])
+    return trail[: trail.index(number)] if number in trail else trail
 
 
 def position(state: State, rater: str, number: int) -> int:
     """Return the 1-based position of a query among those that a rater has placed or put aside."""
     return 1 + sum(
         state.placement(rater, other) is not None or (rater, other) in state.deferred
-        for other in _earlier(state, rater, number)
+        for other in answered_before(state, rater, number)
     )
 
 
@@ -119,27 +117,8 @@ def number_for(state: State, rater: str, number: int) -> int:
     """Return the 1-based number of a query for a rater: in the order in which this rater answered or put aside."""
     return 1 + sum(
         state.answer(rater, other) is not None or (rater, other) in state.deferred
-        for other in _earlier(state, rater, number)
+        for other in answered_before(state, rater, number)
     )
-
-
-def _earlier(state: State, rater: str, number: int | None) -> list[int]:
-    """Return what the rater answered or put aside before a query: everything for None or one that is not answered."""
-    trail = state.trails.get(rater, [])
-    return trail[: trail.index(number)] if number in trail else trail
-
-
-def before(state: State, rater: str, number: int | None) -> int | None:
-    """Return the query that the rater saw before this one; the last one for None or one that is not answered."""
-    return next(reversed(_earlier(state, rater, number)), None)
-
-
-def after(state: State, rater: str, number: int) -> int | None:
-    """Return the query that the rater saw after this one, or None where a new one is due."""
-    trail = state.trails.get(rater, [])
-    if number not in trail or number == trail[-1]:
-        return None
-    return trail[trail.index(number) + 1]
 
 
 # What is asked
@@ -197,32 +176,38 @@ def open_queries(state: State, settings: Settings, rater: str, *, beyond: bool =
     return [number for number in unanswered if (rater, number) not in state.deferred], aside
 
 
-def shared_out(state: State, settings: Settings, rater: str, waiting: Sequence[int]) -> list[int]:
-    """Return the questions that still lack answers: the rater's own share first, then those that others left.
+def shared_out(state: State, settings: Settings, rater: str, waiting: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the questions that the rater is to answer now, and those that are left to others for the moment.
 
-    Only with ``answers_per_location``; what is asked again, or of one rater only, is for everybody whom it asks.
+    Only with ``answers_per_location``: each question has its raters by its rank in the list. One that they have left
+    behind by two rounds is everybody's, and so is what is asked again, or of one rater only.
     """
     most = settings.answers_per_location
     if most is None:
-        return list(waiting)
+        return list(waiting), []
     registered = {name for name in state.raters if state.role(name) == "rater"}
     people = sorted(registered | set(state.who_answered()) | {rater})
-
-    def is_shared(number: int) -> bool:
+    newest = max((name_for(state, query.number) for query in state.queries if query.for_rater is None), default=0)
+    own: list[int] = []
+    left_behind: list[int] = []
+    of_others: list[int] = []
+    for number in waiting:
         query = state.queries[number]
-        return query.origin == "suggested" and query.for_rater is None
-
-    def lacks(number: int) -> bool:
+        if query.origin != "suggested" or query.for_rater is not None:
+            own.append(number)
+            continue
         keys = state.cells_at.get(number, ())
         others = sum(who != rater and state.cells[who, at].placement is not None for who, at in keys if at == number)
-        return others < most
-
-    def is_left_over(number: int) -> bool:
-        first = most * name_for(state, number)
-        return is_shared(number) and (people.index(rater) - first) % len(people) >= most
-
-    # A stable sort: the order of the list within both.
-    return sorted((number for number in waiting if not is_shared(number) or lacks(number)), key=is_left_over)
+        if others >= most:
+            continue
+        rank = name_for(state, number)
+        if (people.index(rater) - most * rank) % len(people) < most:
+            own.append(number)
+        elif newest - rank >= 2 * len(people):
+            left_behind.append(number)
+        else:
+            of_others.append(number)
+    return own + left_behind, of_others
 
 
 def locations_in_list(state: State) -> list[Ask]:
@@ -263,14 +248,8 @@ def room(state: State, settings: Settings, rater: str) -> int | None:
 # What comes next
 
 
-def suggestion(project: Project, state: State, candidate: int, gain: float) -> Ask:
-    """Ask for a candidate as the next query of the list."""
-    point = tuple(project.candidates[candidate].tolist())
-    return Ask(rater=PROGRAM, query=len(state.queries), point=point, candidate=candidate, origin="suggested", gain=gain)
-
-
 def asked_anew(
-    state: State, first: Ask, origin: str, gain: float | None, *, rater: str = PROGRAM, of: str | None = None
+    state: State, first: Ask, origin: str, gain: float | None, rater: str = PROGRAM, of: str | None = None
 ) -> Ask:
     """Ask for a location once more, of one rater or of all."""
     return Ask(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.process import Posterior, TransformationPrior
+from warpgauge.core.process import Posterior
 from warpgauge.project import Project
-from warpgauge.session.agreement import RaterOffset, offsets_of
+from warpgauge.session.agreement import FarMark, RaterOffset, far_marks, offsets_of
 from warpgauge.session.model import Model, View
 
 
@@ -25,13 +25,12 @@ def posterior_of(project: Project, rater: str | None = None) -> Posterior:
     return view_of(project, rater).posterior
 
 
-def prior_of(project: Project) -> TransformationPrior:
-    """Return the prior with the weights in force."""
-    with project.lock:
-        return Model(project).prior(project.state)
-
-
 def rater_offsets(project: Project) -> list[RaterOffset]:
     """Return the raters whose placements are offset from the others' by a constant, with size and error."""
     fused = view_of(project).located.fused
     return [] if fused is None else offsets_of(fused)
+
+
+def marks_far_from_others(project: Project) -> list[FarMark]:
+    """Return the marks that lie far from what the other raters marked at the same landmark, farthest first."""
+    return far_marks(view_of(project).located)

@@ -2,39 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotations import Annotations
-from warpgauge.core.process import Posterior, TransformationPrior
-from warpgauge.errors import InvalidInputError
+from warpgauge.display import counted
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, WarpgaugeError
 from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import Landmarks
-from warpgauge.project import Event, Placement, Project, Skip, events
-from warpgauge.project.events import Fit
-from warpgauge.project.names import checked_name
-from warpgauge.session.agreement import Agreement, agreement
-from warpgauge.session.answers import Answers, Question, Saved, Start
-from warpgauge.session.blindness import Blindness
-from warpgauge.session.landmark_exchange import fused_landmarks, import_events, own_landmarks, raters_landmarks
-from warpgauge.session.mark_list import ListRow
-from warpgauge.session.model import Model, View
-from warpgauge.session.prior import default_radius
-from warpgauge.session.progress import Overview, Progress
-from warpgauge.session.queries import PROGRAM, Prediction, Query, number_of
-from warpgauge.session.query_queue import QueryQueue
-from warpgauge.session.refit import Refitter
+from warpgauge.project import ConflictError, Doubt, Event, Place, Placement, Project, Skip, State, events
+from warpgauge.project.events import Action, Fit, Redo, Undo
+from warpgauge.project.values import Step, Vector
+from warpgauge.session.fused_annotations import all_marks, located_annotations, standing_marks
+from warpgauge.session.landmark_exchange import import_events, volunteered_query
+from warpgauge.session.plausibility import LEVEL, UnconfirmedError, check_placement, doubt_about
+from warpgauge.session.prior import aligned, default_radius
+from warpgauge.session.queries import PROGRAM, START_MARKS, Query, number_of
+from warpgauge.session.questions import Questions
+from warpgauge.session.refit import next_refit, own_fit, trained_fit
+
+Question = Callable[[Doubt, str], str | None]
+"""Returns what to ask a rater about a doubt, or None where nobody is to be asked."""
 
 
-class Session:
+@dataclass(frozen=True)
+class Saved:
+    """What was saved: the event, the query it changed, and the rater's answer there now.
+
+    Where an import was undone or redone as a whole, ``count`` is the number of its answers, and the rest is about the
+    last of them.
+    """
+
+    event: Event
+    query: int
+    answer: Place | Skip | None
+    count: int = 1
+
+    @property
+    def generation(self) -> int:
+        """Generation of the event."""
+        return self.event.generation
+
+    @property
+    def time(self) -> str:
+        """When it was saved, UTC."""
+        return self.event.time
+
+
+@dataclass(frozen=True)
+class Start:
+    """Whether the guided start is due for a rater: landmarks of their own choice before the first suggestion."""
+
+    due: bool
+    """Fewer than `wanted` landmarks are there, all of them volunteered, and the rater has not skipped the start."""
+    volunteered: int
+    """Landmarks that the rater has volunteered."""
+    wanted: int
+    """Landmarks that settle rotation, mirroring and scale."""
+
+
+class Session(Questions):
     """Work on a project, for one rater or for a server that speaks for many.
 
     One `Session` serves any number of raters and threads, and follows what other processes write. A refit, or another
-    rater's answer, never changes what a rater is looking at: `prediction` and `view` stay those of the moment at which
-    the query was handed out (by `next_query`, `another`, `previous`, `following`, `go_to`), until the next one is.
+    rater's answer, never changes what a rater is looking at: prediction and `view` stay those of the moment at which
+    the query was handed out (by `next_query`, `another`, `previous`, `go_to`), until the next one is. When a method
+    that saves returns, what it saved is on the disk.
 
     Parameters
     ----------
@@ -65,27 +104,15 @@ class Session:
         auto_refit: bool = True,
         question: Question | None = None,
     ) -> None:
-        self.project = project
+        super().__init__(project, rater)
         self.auto_refit = auto_refit
-        self.rater = None if rater is None else checked_name(rater)
-        self._model = Model(project)
-        self.blindness = Blindness(self._model)
-        self._overview = Overview(self.blindness)
-        self._queue = QueryQueue(self.blindness, self._overview)
-        self._answers = Answers(self.blindness, self._queue, question)
-        self._refitter = Refitter(self._model)
-        self.notes = self._refitter.notes
-
-    def _who(self, rater: str | None) -> str:
-        who = rater if rater is not None else self.rater
-        if who is None:
-            raise InvalidInputError("Say who acts: give the session or the call a rater.")
-        return who
-
-    # Questions
+        self.question = question
+        self.notes: list[str] = []
+        self._refitting = threading.Lock()
+        self._failed_at = 0
 
     def next_query(self, rater: str | None = None, *, beyond: bool = False) -> Query | None:
-        """Hand out the first query of the list that the rater has not answered.
+        """Hand out the first query of the list that the rater has not answered; refit the weights before if due.
 
         At the end of the list it is extended, unless a stop rule is met (``beyond`` goes on all the same). When nothing
         else is left, queries that were put aside come again, the oldest first; None means that the rater is done.
@@ -93,54 +120,7 @@ class Session:
         who = self._who(rater)
         if self.auto_refit:
             self.refit_if_due()
-        return self._queue.next(who, beyond)
-
-    def another(self, query: int | Query, rater: str | None = None) -> Query | None:
-        """Put a query aside and hand out the next best instead; it comes again when nothing else is left."""
-        who = self._who(rater)
-        self.project.append(events.Defer(rater=who, query=number_of(query)))
-        return self.next_query(who)
-
-    def previous(self, query: int | Query | None = None, rater: str | None = None) -> Query | None:
-        """Hand out the query that the rater answered or put aside before this one (or last); None at the first."""
-        return self._queue.previous(self._who(rater), None if query is None else number_of(query))
-
-    def following(self, query: int | Query, rater: str | None = None) -> Query | None:
-        """Hand out the query that came after this one, or a new one after the last."""
-        who = self._who(rater)
-        with self.project.lock:
-            return self._queue.following(who, number_of(query)) or self.next_query(who)
-
-    def go_to(self, query: int | Query, rater: str | None = None) -> Query:
-        """Hand out any query of the list."""
-        return self._queue.at(self._who(rater), number_of(query))
-
-    def choose_places(
-        self, points: ArrayLike | None = None, rater: str | None = None
-    ) -> tuple[tuple[float, ...], float] | None:
-        """Choose places in the fixed image that all raters are asked, before anybody has answered.
-
-        Parameters
-        ----------
-        points : (n, d) array, optional
-            Chosen places, in the fixed image's world: they become questions of all raters, at exactly these places.
-        rater : str, optional
-            An organiser.
-
-        Returns
-        -------
-        (point, radius) or None
-            The next circle to choose a place in, in the fixed image's world: by the places chosen so far and nobody's
-            answers. None where no candidate is left.
-        """
-        return self._queue.choose_places(points, self._who(rater))
-
-    def warm(self) -> None:
-        """Bring the model and the gains up to date now, so that the first query does not wait for it."""
-        with self.project.lock:
-            state = self.project.state
-            self._model.view(state, None).posterior  # noqa: B018  # made when it is asked for
-            self._model.suggester(state).best()
+        return super().next_query(who, beyond=beyond)
 
     # Answers
 
@@ -158,10 +138,9 @@ class Session:
 
         ``alpha`` is the project's by default, and so is the radius where no uncertainty is given.
         """
-        settings, d = self.project.settings, self.project.d
-        if covariance is None and ellipse is None:
-            size = default_radius(self.project.fixed_grid, settings) if radius is None else radius
-            ellipse, radius = (np.full(d, size), np.eye(d)), None
+        settings = self.project.settings
+        if covariance is None and ellipse is None and radius is None:
+            radius = default_radius(self.project.fixed_grid, settings)
         level = settings.alpha if alpha is None else alpha
         return Placement.drawn(moving, covariance, alpha=level, ellipse=ellipse, radius=radius, fixed=fixed)
 
@@ -209,29 +188,105 @@ class Session:
         base_generation : int, optional
             ``Query.generation``: a change by the same rater since then raises `ConflictError`.
         """
-        if isinstance(moving, Placement):
-            if any(given is not None for given in (covariance, ellipse, radius, alpha, fixed)):
-                raise InvalidInputError("A Placement says its uncertainty and its place itself; give nothing besides.")
-            placement = moving
-        else:
-            placement = self.drawn(moving, covariance, ellipse=ellipse, radius=radius, alpha=alpha, fixed=fixed)
-        number = None if query is None else number_of(query)
-        action = events.Place(
-            rater=self._who(rater),
-            query=number,
-            placement=placement,
-            duration=duration,
-            base_generation=base_generation,
-        )
-        if number is None:
-            return self._answers.volunteer(action, name, confirmed)
-        return self._answers.place(action, confirmed)
+        if not isinstance(moving, Placement):
+            moving = self.drawn(moving, covariance, ellipse=ellipse, radius=radius, alpha=alpha, fixed=fixed)
+        elif any(option is not None for option in (covariance, ellipse, radius, alpha, fixed)):
+            raise InvalidInputError("A Placement says its uncertainty and its place itself; give nothing besides.")
+        who = self._who(rater)
+        with self.project.lock:
+            state = self.project.state
+            if query is None:
+                number = None
+                place = self._in_fixed_image(moving.fixed or ())
+                asked = [volunteered_query(self.project, state, place, who, name)]
+                saved_at = asked[0].at
+                placement = moving.model_copy(update={"fixed": None})
+                subject = f"The volunteered landmark at {list(place)}"
+            else:
+                number = saved_at = number_of(query)
+                chosen = self._chosen(state, who, number, moving.fixed)
+                place = chosen or state.queries[number].point
+                asked = []
+                placement = moving.model_copy(update={"fixed": chosen})
+                subject = f"The placement of query {number} at {list(placement.moving)}"
+            doubt, reason = self._examined(state, who, number, placement, place, confirmed)
+            placed = Place(
+                rater=who,
+                query=saved_at,
+                placement=placement,
+                doubt=doubt,
+                duration=duration,
+                base_generation=base_generation,
+            )
+            saved = self._saved(self.project.append(*asked, placed)[-1], saved_at)
+        if reason is not None:
+            warnings.warn(f"{subject} is {reason}; it is saved and flagged.", SuspiciousDataWarning, stacklevel=2)
+        return saved
 
     def volunteer(
         self, fixed: ArrayLike, moving: ArrayLike, covariance: ArrayLike | None = None, **options: Any
     ) -> Saved:
         """Save a landmark of the rater's own choice: `place` without a query."""
         return self.place(None, moving, covariance, fixed=fixed, **options)
+
+    def _chosen(self, state: State, who: str, number: int, wanted: Vector | None) -> Vector | None:
+        """Return the place that is marked instead of the queried one, or None; refuse one that may not be chosen."""
+        if number >= len(state.queries):
+            raise InvalidInputError(f"There is no query {number}; the list has {len(state.queries)}, from 0 on.")
+        query = state.queries[number]
+        former = state.placement(who, number)
+        if wanted is None or (former is not None and wanted == former.fixed):
+            return None if former is None else former.fixed
+        point = self._in_fixed_image(wanted)
+        if point == query.point:
+            return None
+        if query.origin == "volunteered":
+            return point
+        units = self.project.units
+        farthest = self.radius(who, number)
+        distance = float(np.linalg.norm(np.subtract(point, query.point)))
+        if farthest == 0:
+            raise InvalidInputError(
+                f"Query {number} is asked at its exact place, {list(query.point)}, so that answers can be compared; "
+                f"mark that place, or volunteer the landmark instead."
+            )
+        if distance > farthest:
+            raise InvalidInputError(
+                f"The place is {distance:.3g} {units} from the middle of the circle of query {number}, whose radius is "
+                f"{farthest:.3g} {units}; volunteer the landmark instead."
+            )
+        return point
+
+    def _in_fixed_image(self, point: Vector) -> Vector:
+        if len(point) != self.project.d:
+            raise InvalidInputError(f"The point of the fixed image must be {self.project.d} numbers, got {point!r}.")
+        if not self.project.fixed_grid.contains(np.array(point)):
+            raise InvalidInputError(f"The point {list(point)} lies outside the fixed image; mark a place within it.")
+        return point
+
+    def _examined(
+        self, state: State, who: str, number: int | None, placement: Placement, at: Vector, confirmed: bool
+    ) -> tuple[Doubt | None, str | None]:
+        """Check a placement; return why it looks like a slip, and a reason to warn a script, if any.
+
+        This is the one place where a placement is checked and doubted: by the posterior that predicted it.
+        """
+        if not check_placement(self.project, placement):
+            return None, None
+        posterior = self.blindness.view(state, who, number).posterior
+        beyond = posterior.squared_radius(LEVEL)
+        doubt = doubt_about(self.project.moving_grid, posterior, np.array(at), placement, beyond)
+        if doubt is None:
+            return None, None
+        if confirmed:
+            return doubt.model_copy(update={"confirmed": True}), None
+        if self.question is None:
+            hides = self.project.settings.hide_prediction
+            return doubt, doubt.reason(self.project.units, hide_prediction=hides)
+        question = self.question(doubt, who)
+        if question is not None:
+            raise UnconfirmedError(question, doubt)
+        return doubt, None
 
     def skip(
         self,
@@ -245,130 +300,143 @@ class Session:
     ) -> Saved:
         """Save that the rater cannot or will not place this query; ``reason`` is one of `SKIP_REASONS`."""
         about = self._about(query, rater, base_generation)
-        return self._answers.save(events.Skip(**about, reason=reason, text=text, duration=duration))
+        return self._save(Skip(**about, reason=reason, text=text, duration=duration))
 
     def restore(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
         """Take a skip back: the query is open again."""
-        return self._answers.save(events.Restore(**self._about(query, rater, base_generation)))
+        return self._save(events.Restore(**self._about(query, rater, base_generation)))
 
     def disable(
         self, query: int | Query, text: str = "", *, base_generation: int | None = None, rater: str | None = None
     ) -> Saved:
         """Take the rater's own placement out of the model, without losing it."""
-        return self._answers.save(events.Disable(**self._about(query, rater, base_generation), text=text))
+        return self._save(events.Disable(**self._about(query, rater, base_generation), text=text))
 
     def enable(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
         """Take a disabled placement into the model again."""
-        return self._answers.save(events.Disable(**self._about(query, rater, base_generation), disabled=False))
+        return self._save(events.Disable(**self._about(query, rater, base_generation), disabled=False))
 
     def _about(self, query: int | Query, rater: str | None, base_generation: int | None = None) -> dict[str, Any]:
         return {"rater": self._who(rater), "query": number_of(query), "base_generation": base_generation}
 
+    def _save(self, action: Action) -> Saved:
+        with self.project.lock:
+            return self._saved(self.project.append(action)[0], action.at)
+
+    def _saved(self, event: Event, number: int, count: int = 1) -> Saved:
+        return Saved(event, number, self.project.state.answer(event.rater, number), count)
+
+    # Undo and redo
+
     def undo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
         """Undo the rater's last action (place, skip, restore, disable, or a whole import), if any."""
-        return self._answers.undo(self._who(rater), base_generation)
+        return self._step(Undo, [self._who(rater)], base_generation)
 
     def redo(self, rater: str | None = None, *, base_generation: int | None = None) -> Saved | None:
         """Redo what was undone last; None where there is nothing."""
-        return self._answers.redo(self._who(rater), base_generation)
+        return self._step(Redo, [self._who(rater)], base_generation)
 
     def undo_import(self) -> Saved | None:
         """Undo the last import for all its raters, unless they have acted since; None if there is no such import."""
-        return self._answers.undo_import()
+        with self.project.lock:
+            done = self.project.state.done
+            last = {who: steps[-1] for who, steps in done.items() if steps and steps[-1].batch is not None}
+            if not last:
+                return None
+            newest = max(last.values(), key=lambda step: step.generation)
+            return self._step(Undo, [who for who, step in last.items() if step.batch == newest.batch], None)
+
+    def _step(self, kind: type[Undo], raters: Sequence[str], base_generation: int | None) -> Saved | None:
+        """Undo or redo the next action of each rater, or all of its batch, in one write; None where there is none."""
+        with self.project.lock:
+            state = self.project.state
+            taken = [(who, step) for who in raters for step in _together(kind.steps(state, who))]
+            if not taken:
+                return None
+            # Only the first can be compared with what the rater saw: the others follow from it.
+            bases = [base_generation] + [None] * (len(taken) - 1)
+            steps = [
+                kind(rater=who, target=step.generation, base_generation=base)
+                for (who, step), base in zip(taken, bases, strict=True)
+            ]
+            written = self.project.append(*steps)
+            answers = {(who, step.query) for who, step in taken}
+            return self._saved(written[-1], taken[-1][1].query, len(answers))
+
+    # The guided start
 
     def start(self, rater: str | None = None) -> Start:
         """Return whether the guided start is due for a rater."""
-        return self._answers.start(self._who(rater))
+        who = self._who(rater)
+        with self.project.lock:
+            state = self.project.state
+            volunteered = sum(mark.origin == "volunteered" for mark in all_marks(state, who))
+            due = (
+                self.project.settings.guided_start
+                and who not in state.starts_skipped
+                and aligned(state) is None
+                and all(state.queries[number].origin == "volunteered" for number in state.answered(who))
+            )
+            if due:
+                marks = self.blindness.view(state, who).located.marks
+                origins = [mark.origin for group in marks for mark in group]
+                due = len(origins) < START_MARKS and set(origins) <= {"volunteered"}
+            return Start(due, volunteered, START_MARKS)
 
     def skip_start(self, rater: str | None = None) -> Event:
         """Save that the rater skips the guided start."""
         return self.project.append(events.SkipStart(rater=self._who(rater)))[0]
 
-    # The model
-
-    def prediction(self, query: int | Query, rater: str | None = None) -> Prediction:
-        """Predict the match of a query, in the moving frame, from what the rater may see.
-
-        It stays as it was handed out for the query that the rater has before them.
-        """
-        return self._queue.prediction(self._who(rater), number_of(query))
-
-    def view(self, rater: str | None = None, *, everybody: bool = False) -> Posterior:
-        """Return the posterior of a rater's linked views; it does not change while a query is shown.
-
-        With ``everybody``, for a person who may see them, that of the answers of all, as they are now. An answer of
-        their own at the place that they have before them is left out of either.
-        """
-        return self._queue.view(self._who(rater), everybody)
-
-    def posterior(self, rater: str | None = None) -> Posterior:
-        """Return the posterior given all annotations (raters fused), or given one rater's own."""
-        return self._view(rater).posterior
-
-    def annotations(self, rater: str | None = None) -> Annotations:
-        """Return all annotations, raters fused where several answered, or one rater's own with their covariances."""
-        return self._view(rater).located.annotations
-
-    def _view(self, rater: str | None) -> View:
-        with self.project.lock:
-            return self._model.view(self.project.state, rater)
-
-    def prior(self) -> TransformationPrior:
-        """Return the current prior."""
-        with self.project.lock:
-            return self._model.prior(self.project.state)
+    # The weights
 
     def refit(self, *, noise: bool = False) -> Fit | None:
         """Refit the weights to the annotations by the method of the project's model, and log them.
 
         Other threads are not held up. None where another process logged a fit meanwhile.
         """
-        return self._refitter.refit(noise)
+        with self.project.lock:
+            state = self.project.state.copy()
+        return self._refit(state, noise)
+
+    def _refit(self, state: State, noise: bool) -> Fit | None:
+        located = located_annotations(state, self.project.d, self._model.default_covariance)
+        try:
+            return self._log(own_fit(self.project, located, state, noise))
+        except ConflictError:
+            return None
+
+    def _log(self, fit: Fit) -> Fit:
+        written = self.project.append(fit)[0]
+        assert isinstance(written, Fit)
+        return written
 
     def refit_if_due(self) -> Fit | None:
         """Refit when the number of annotations has reached the next step; `notes` has failures."""
-        return self._refitter.refit_if_due()
+        if not self._refitting.acquire(blocking=False):
+            return None
+        try:
+            with self.project.lock:
+                state = self.project.state
+                due = next_refit(self.project.settings, self._model.fit(state))
+                count = 0 if due is None else len(standing_marks(state))
+                if due is None or count < due or state.model_generation == self._failed_at or self.project.readonly:
+                    return None
+                # The state that says so is the one to fit to: in a later one another process may have refitted.
+                state = state.copy()
+            try:
+                return self._refit(state, noise=False)
+            except WarpgaugeError as error:
+                self._failed_at = state.model_generation
+                self.notes.append(f"The weights could not be refitted to {counted(count, 'annotation')}: {error}")
+                return None
+        finally:
+            self._refitting.release()
 
     def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> Fit:
         """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
-        return self._refitter.fit_from(others, noise, rater)
+        return self._log(trained_fit(self.project, others, noise, rater))
 
-    # Overviews
-
-    def progress(self, rater: str | None = None, *, viewer: str | None = None) -> Progress:
-        """Return the progress of one rater (counts and times), or, for None, of all, as the ``viewer`` may see it.
-
-        A rater of a blind project is told the uncertainty that their own answers leave, and, where raters are
-        registered, whether the list has come to its end by their own answers.
-        """
-        return self._overview.progress(rater, viewer)
-
-    def listing(self, rater: str | None = None, *, viewer: str | None = None) -> list[ListRow]:
-        """List marks with leave-one-out residuals and flags: one rater's, or, for None, those of all.
-
-        In a blind project a rater's marks are compared with that rater's other marks, otherwise with all marks. What
-        the rater or the ``viewer`` must not see now is left out (`Blindness`), and so are sealed answers of others.
-        """
-        return self._overview.listing(rater, viewer)
-
-    def detectable(self, rater: str | None = None, *, viewer: str | None = None) -> float | None:
-        """Return how long a slip must be, in world units, to be found among these marks wherever it is.
-
-        None where there are too few marks to compare them with each other. The parameters are those of `listing`.
-        """
-        return self._overview.detectable(rater, viewer)
-
-    def skipped(self, rater: str | None = None, *, viewer: str | None = None) -> list[tuple[str, int, Skip]]:
-        """List the skips in force as rater, query and reason: one rater's, or, for None, those of all."""
-        return self._overview.skipped(rater, viewer)
-
-    def agreement(self) -> Agreement:
-        """Show raters and locations side by side: progress, bias, scatter, distances, fused ellipses."""
-        with self.project.lock:
-            state = self.project.state
-            return agreement(state, self._model.view(state, None).located, self.project.settings.alpha)
-
-    # What organisers do
+    # What organisers do, and landmarks that come in
 
     def exclude(self, query: int | Query, of: str, text: str = "", *, rater: str | None = None) -> Event:
         """Take a rater's mark out of the model; the rater's own list is not changed."""
@@ -381,12 +449,6 @@ class Session:
     def resolve(self, query: int | Query, text: str = "", *, rater: str | None = None) -> Event:
         """Settle a location as it stands: the fusion of its marks is taken."""
         return self.project.append(events.Resolve(**self._about(query, rater), text=text))[0]
-
-    def ask_again(self, query: int | Query, of: str | None = None, *, rater: str | None = None) -> Event:
-        """Ask one rater or all for a location again; the new answer replaces the previous one."""
-        return self._queue.ask_again(self._who(rater), number_of(query), of)
-
-    # Landmarks in and out
 
     def import_landmarks(
         self, landmarks: Landmarks, rater: str | None = None, *, shared: bool = False
@@ -404,21 +466,12 @@ class Session:
             Ask the other raters for these locations too.
         """
         with self.project.lock:
-            default = self._model.default_covariance
-            new = import_events(self.project, self.project.state, landmarks, rater, shared, default)
-            return self.project.append(*new)
+            return self.project.append(*import_events(self.project, self.project.state, landmarks, rater, shared))
 
-    def own_landmarks(self, rater: str | None = None) -> Landmarks:
-        """Return a rater's marks and skips as that rater may have them now; see `Blindness`."""
-        who = self._who(rater)
-        with self.project.lock:
-            state = self.project.state
-            return own_landmarks(self.project, state, who, self.blindness.left_out(state, who))
 
-    def landmarks(self, rater: str | None = None, *, fused: bool = False) -> Landmarks:
-        """Return all current marks and skips (of all raters or one), or, with ``fused``, what the model uses."""
-        with self.project.lock:
-            state = self.project.state
-            if fused:
-                return fused_landmarks(self.project, state, self._model.view(state, rater).located)
-            return raters_landmarks(self.project, state, rater)
+def _together(steps: list[Step]) -> list[Step]:
+    """Return the steps that are undone together, the last first: a whole batch, or one step."""
+    if not steps or steps[-1].batch is None:
+        return steps[-1:]
+    batch = steps[-1].batch
+    return list(takewhile(lambda step: step.batch == batch, reversed(steps)))
