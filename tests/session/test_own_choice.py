@@ -1,4 +1,4 @@
-"""Landmarks of the rater's own choice, queried points that are moved, the guided start, and a word before a slip."""
+"""Landmarks of the rater's own choice, places chosen in a circle, the guided start, and a word before a slip."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from session.tools import Rater, make, true_map
+from session.tools import HEIGHT, WIDTH, Rater, make, true_map
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import read_landmarks, write_landmarks
-from warpgauge.project import Doubt, Place
+from warpgauge.project import Doubt, NotAllowedError, Place
 from warpgauge.session import Query, Session, UnconfirmedError
+from warpgauge.session.control_questions import add_controls
 
 NEVER = {"refit": "never"}
 PLACES = np.array([[60.0, 50.0], [220.0, 70.0], [140.0, 190.0]])
@@ -53,7 +54,7 @@ def test_a_volunteered_landmark_is_the_raters_alone_and_says_so(tmp_path: Path) 
         volunteer(session, PLACES[0])
     with pytest.raises(InvalidInputError, match="outside the fixed image"):
         volunteer(session, np.array([-40.0, 10.0]))
-    with pytest.raises(InvalidInputError, match="2 finite numbers"):
+    with pytest.raises(InvalidInputError, match="must be 2 numbers"):
         session.volunteer([1.0, 2.0, 3.0], [1.0, 2.0])
     assert project.verify().ok
 
@@ -73,7 +74,7 @@ def test_undoing_a_volunteered_landmark_leaves_nothing_to_ask(tmp_path: Path) ->
     assert (after.point, after.gain, after.position) == (before.point, before.gain, before.position)
     assert len(session.annotations()) == 3
     session.redo()
-    session.place(number, session.drawn(true_map(PLACES[1]), fixed=PLACES[1]))
+    session.place(number, true_map(PLACES[1]), fixed=PLACES[1])
     assert np.allclose(session.annotations().fixed_points[-1], PLACES[1])
     assert [mark.origin for mark in session.listing("ada")][-1] == "volunteered"
 
@@ -86,55 +87,94 @@ def test_volunteered_landmarks_count_for_the_budget(tmp_path: Path) -> None:
     assert session.next_query() is None
 
 
-def test_a_queried_point_may_be_moved_a_little(tmp_path: Path) -> None:
-    """The annotation lies at the moved point; two raters of whom one moved it give two annotations."""
-    project = make(tmp_path / "p", {"blind": False, **NEVER})
-    session = Session(project)
-    query = session.next_query("ada")
-    assert query is not None
-    near = np.add(query.point, [6.0, -4.0])
-    saved = session.place(query, session.drawn(true_map(near), fixed=near), rater="ada")
-    assert isinstance(saved.answer, Place)
-    assert saved.answer.placement.fixed == tuple(near)
-    assert saved.event.payload["origin"] == "moved"
-    assert np.allclose(session.annotations().fixed_points, [near])
-    assert [row.origin for row in session.listing()] == ["moved"]
-    session.place(query.number, true_map(np.array(query.point)), rater="ben")
-    assert np.allclose(session.annotations().fixed_points, [query.point, near])
-    assert session.agreement().locations[0].max_distance is None
-    session.place(query.number, true_map(near) + 0.5, rater="ada")  # stays where it was moved
-    assert np.allclose(session.annotations().fixed_points, [query.point, near])
-    session.place(query.number, session.drawn(true_map(np.array(query.point)), fixed=query.point), rater="ada")
-    assert np.allclose(session.annotations().fixed_points, [query.point])
-    for _ in range(2):
-        session.undo("ada")
-    assert np.allclose(session.annotations().fixed_points, [query.point, near])
+def inwards(query: Query, length: float) -> np.ndarray:
+    """A place so far from the point of a query, towards the middle of the image."""
+    step = np.array([WIDTH / 2, HEIGHT / 2]) - query.point
+    return np.array(query.point) + length * step / np.linalg.norm(step)
 
 
-def test_a_queried_point_cannot_be_moved_far(tmp_path: Path) -> None:
-    session = Session(make(tmp_path / "p", NEVER), "ada")
+def test_a_place_is_chosen_within_the_circle(tmp_path: Path) -> None:
+    """Its rim still brings 85 % of the information; the annotation lies at the chosen place, also when it is moved."""
+    project = make(tmp_path / "p", NEVER, foreground="none")
+    session = Session(project, "ada")
+    Rater(session, "ada").work(8)
     query = session.next_query()
     assert query is not None
-    far = np.add(query.point, np.where(np.array(query.point) > 100, -15.0, 15.0))  # 21 px; 5 % of the diagonal are 19
-    with pytest.raises(InvalidInputError, match=r"move_within allows 19\.2 px"):
-        session.place(query, session.drawn(true_map(far), fixed=far))
-    assert session.project.state.answer("ada", query.number) is None
-    session.project.change_settings(move_within=0.1)
-    assert session.place(query, session.drawn(true_map(far), fixed=far)).answer is not None
+    assert 0 < query.radius <= 0.15 * HEIGHT
+    # The formula of the documentation, at places all around; those outside the image cannot be chosen.
+    noise = np.array([[1.0, 0.0], [0.0, 1.0]]) / -2 / np.log(0.01)
+    angles = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    rim = np.array(query.point) + query.radius * np.column_stack([np.cos(angles), np.sin(angles)])
+    rim = rim[project.fixed_grid.contains(rim)]
+    covariances = session.view().covariance(np.vstack([query.point, rim]))
+    gains = 0.5 * np.linalg.slogdet(np.eye(2) + np.linalg.solve(noise, covariances))[1]
+    assert gains[1:].min() >= 0.85 * gains[0] - 1e-9
+
+    first, second = inwards(query, 0.9 * query.radius), inwards(query, 0.3 * query.radius)
+    saved = session.place(query, true_map(first), fixed=first, base_generation=query.generation)
+    assert isinstance(saved.answer, Place)
+    assert saved.answer.placement.fixed == tuple(first)
+    assert np.allclose(session.annotations().fixed_points[-1], first)
+    session.place(query.number, true_map(second), fixed=second)
+    session.place(query.number, true_map(second) + 0.5)  # without a place it stays where it was chosen
+    assert np.allclose(session.annotations().fixed_points[-1], second)
+    assert session.listing()[-1].origin == "moved"
+    with pytest.raises(
+        InvalidInputError, match=r"from the middle of the circle of query 8, whose radius is .* volunteer"
+    ):
+        session.place(query.number, true_map(first), fixed=inwards(query, 1.1 * query.radius))
+    assert np.allclose(session.annotations().fixed_points[-1], second)
+    session.place(query.number, true_map(np.array(query.point)), fixed=query.point)
+    assert np.allclose(session.annotations().fixed_points[-1], query.point)
+    session.undo()
+    assert np.allclose(session.annotations().fixed_points[-1], second)
+    path = tmp_path / "marks.csv"
+    write_landmarks(session.landmarks(), path)
+    assert np.allclose(read_landmarks(path).fixed_points[-1], second)
 
 
-def test_moved_and_volunteered_landmarks_are_exported_where_they_lie(tmp_path: Path) -> None:
-    project = make(tmp_path / "p", NEVER)
+@pytest.mark.parametrize("why", ["circle", "repeat_fraction", "audit", "raters", "controls"])
+def test_where_answers_are_compared_everybody_is_asked_at_the_same_exact_place(tmp_path: Path, why: str) -> None:
+    settings = {"circle": {"circle": 0.0}, "repeat_fraction": {"repeat_fraction": 0.2}, "audit": {"audit": 0.25}}
+    project = make(tmp_path / "p", {**NEVER, **settings.get(why, {})})
+    if why == "controls":
+        add_controls(project, PLACES, PLACES, "organiser")
+    if why == "raters":
+        project.add_rater("ada")
+        project.add_rater("ben")
     session = Session(project, "ada")
     query = session.next_query()
     assert query is not None
-    near = np.add(query.point, [-5.0, -5.0])
-    session.place(query, session.drawn(true_map(near), fixed=near))
-    volunteer(session, PLACES[2])
-    for fused in (False, True):
-        path = tmp_path / f"{fused}.csv"
-        write_landmarks(session.landmarks(fused=fused), path)
-        assert np.allclose(read_landmarks(path).fixed_points, [near, PLACES[2]])
+    assert query.radius == 0
+    with pytest.raises(InvalidInputError, match="asked at its exact place"):
+        session.place(query, true_map(inwards(query, 5.0)), fixed=inwards(query, 5.0))
+    assert session.place(query, true_map(np.array(query.point)), fixed=query.point).answer is not None
+
+
+def test_an_organiser_chooses_the_places_of_all(tmp_path: Path) -> None:
+    """Circle by circle before anybody answers; all are asked there, and nobody may choose again."""
+    project = make(tmp_path / "p", NEVER, foreground="none")
+    project.add_rater("boss", "organiser", by="boss")
+    project.add_rater("ada", by="boss")
+    session = Session(project)
+    chosen = []
+    circle = session.choose_places(rater="boss")
+    for _ in range(4):
+        assert circle is not None
+        point, radius = circle
+        assert radius > 0
+        chosen.append(np.add(point, [min(3.0, radius), 0.0]))
+        assert all(np.linalg.norm(np.subtract(point, former)) > 5 for former in chosen[:-1])
+        circle = session.choose_places([chosen[-1]], rater="boss")
+    with pytest.raises(InvalidInputError, match="outside the fixed image, at 900, 10"):
+        session.choose_places([[900.0, 10.0]], rater="boss")
+    with pytest.raises(NotAllowedError, match="organisers choose places"):
+        session.choose_places([[20.0, 20.0]], rater="ada")
+    asked = Rater(session, "ada").work(5)
+    np.testing.assert_allclose([query.point for query in asked[:4]], chosen)
+    assert all(query.radius == 0 for query in asked[:4])
+    with pytest.raises(InvalidInputError, match="before anybody has answered"):
+        session.choose_places([[20.0, 20.0]], rater="boss")
 
 
 def test_the_guided_start(tmp_path: Path) -> None:
@@ -156,23 +196,6 @@ def test_the_guided_start(tmp_path: Path) -> None:
     assert not session.start("cy").due
     off = Session(make(tmp_path / "off", {"guided_start": False}), "ada")
     assert not off.start().due
-
-
-def test_a_question_asked_before_the_start_is_chosen_anew(tmp_path: Path) -> None:
-    """What was suggested without any landmark gives way to a choice that knows the volunteered ones."""
-    session = Session(make(tmp_path / "p", NEVER), "ada")
-    first = session.next_query()
-    assert first is not None
-    volunteer(session, PLACES[0])
-    second = session.next_query()
-    assert second is not None
-    assert first.number in session.project.state.withdrawn
-    assert second.number not in session.project.state.withdrawn
-    Rater(session, "ada").work(4)
-    held = session.next_query()
-    assert held is not None
-    volunteer(session, PLACES[1])
-    assert session.next_query().number == held.number  # type: ignore[union-attr]  # later, nothing jumps
 
 
 def asked_about(session: Session, query: Query, point: ArrayLike, rater: str = "ada") -> Doubt | None:
@@ -212,15 +235,14 @@ def test_a_slip_is_asked_about_saved_and_flagged(tmp_path: Path) -> None:
     assert doubt.question("px", hide_prediction=True) is None
     with pytest.warns(SuspiciousDataWarning, match="times the usual; it is saved and flagged"):
         session.place(query, wrong)
-    kept = session.project.state.placement("ada", query.number)
-    assert kept is not None
+    kept = session.project.state.answer("ada", query.number)
+    assert isinstance(kept, Place)
     assert kept.doubt is not None
     assert (kept.doubt.outside, kept.doubt.confirmed) == (None, False)
     assert kept.doubt.deviation == pytest.approx(doubt.deviation)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.place(query, wrong + 1.0, confirmed=True)
-    assert session.project.events()[-1].kind == "edit"
     assert session.listing("ada")[-1].questioned.confirmed  # type: ignore[union-attr]
     assert asked_about(session, query, right) is None
     assert session.listing("ada")[-1].questioned is None
@@ -230,11 +252,11 @@ def test_outside_the_image_is_asked_about_from_the_first_placement_on(tmp_path: 
     session = Session(make(tmp_path / "p", NEVER), "ada")
     query = session.next_query()
     assert query is not None
-    doubt = asked_about(session, query, [416.0, 100.0])
+    doubt = asked_about(session, query, [416.5, 100.0])
     assert doubt is not None
     assert doubt.question("px", hide_prediction=True) == "This is 117 px outside the moving image: keep it?"
     with pytest.warns(SuspiciousDataWarning, match="117 px outside the moving image"):
-        session.volunteer(PLACES[0], [416.0, 100.0])
+        session.volunteer(PLACES[0], [416.5, 100.0])
 
 
 def test_few_landmarks_or_a_wide_prediction_raise_no_question(tmp_path: Path) -> None:

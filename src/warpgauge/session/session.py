@@ -140,7 +140,8 @@ class Session(Questions):
         """
         settings = self.project.settings
         if covariance is None and ellipse is None and radius is None:
-            radius = default_radius(self.project.fixed_grid, settings)
+            size = default_radius(self.project.fixed_grid, settings)
+            ellipse = np.full(self.project.d, size), np.eye(self.project.d)
         level = settings.alpha if alpha is None else alpha
         return Placement.drawn(moving, covariance, alpha=level, ellipse=ellipse, radius=radius, fixed=fixed)
 
