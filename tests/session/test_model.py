@@ -12,10 +12,10 @@ import oracle
 import warpgauge as wg
 from session.tools import HEIGHT, WIDTH, Rater, lattice, make, true_map
 from warpgauge.core.power_law import fit_power_law
-from warpgauge.errors import InvalidInputError, SingularModelError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
-from warpgauge.project import NotAllowedError, Project, Settings
+from warpgauge.project import NotAllowedError, Settings
 from warpgauge.session import Session
 from warpgauge.session.prior import default_prior, default_radius
 
