@@ -38,6 +38,13 @@ SETTLED = """() => {
   globalThis.calm = calm ? (globalThis.calm ?? 0) + 1 : 0;
   return globalThis.calm > 3;
 }"""
+# The state, and by side and axis what a plane shows: its middle, its scale, its size, how it is turned.
+STATE = """() => {
+  const { stage, store } = globalThis.warpgauge;
+  const views = { fixed: {}, moving: {} };
+  for (const pane of stage.panes) views[pane.side][pane.axis] = pane.view;
+  return JSON.parse(JSON.stringify({ ...store.state, views }));
+}"""
 # On a machine ten times slower than ours.
 PATIENCE = 120_000  # milliseconds
 
@@ -113,8 +120,6 @@ class Sheet:
 
     def __init__(self, browser: Any, link: str, *, width: int = 1280, height: int = 720, **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        # Somebody who has been here before: the first visit explains itself.
-        self.context.add_init_script("try { localStorage.setItem('warpgauge:welcomed', '1'); } catch {}")
         self.context.add_init_script(COUNTS)
         self.context.set_default_timeout(PATIENCE)
         self._watch(self.context.new_page(), link)
@@ -138,7 +143,7 @@ class Sheet:
     def wait_for_query(self, number: int | None = None) -> None:
         """Wait until a query is on the screen, a certain one where a number is given, and nothing is under way."""
         self.page.wait_for_function(
-            "number => { const shown = document.getElementById('query-number').dataset.number;"
+            "number => { const shown = document.getElementById('query-number')?.dataset.number;"
             " return Number(shown) > 0 && (number === null || shown === String(number)); }",
             arg=number,
         )
@@ -151,8 +156,8 @@ class Sheet:
 
     def accept(self) -> None:
         """Press Enter and wait for another query; where the page asks whether it is a slip, keep it."""
-        before = self.page.evaluate("() => document.getElementById('query-number').dataset.number")
-        moved = "document.getElementById('query-number').dataset.number !== before"
+        before = self.page.evaluate("() => document.getElementById('query-number')?.dataset.number")
+        moved = "document.getElementById('query-number')?.dataset.number !== before"
         self.page.keyboard.press("Enter")
         self.page.wait_for_function(
             f"before => {moved} || document.querySelector('button[data-choice=keep]')?.offsetParent", arg=before
@@ -170,8 +175,8 @@ class Sheet:
             self.page.wait_for_function("before => globalThis.arrived.wheel > before", arg=before)
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the page, which tests may read and never change."""
-        return self.page.evaluate("() => JSON.parse(JSON.stringify(globalThis.warpgauge.store.state))")
+        """Return the state of the page and what each plane shows, which tests may read and never change."""
+        return self.page.evaluate(STATE)
 
     def box(self, side: str, axis: int = 2) -> dict[str, float]:
         """Where the canvas of a plane is."""
@@ -236,11 +241,20 @@ def says(element: Any, text: str, *, whole: bool = False) -> None:
     (found.to_have_text if whole else found.to_contain_text)(text, timeout=PATIENCE)
 
 
-def click_radius(sheet: Sheet, pointing: float = 2) -> float:
-    """Radius of a plain click of somebody without habits: what project, image and hand (pixels) allow at this zoom."""
+def ring_radius(sheet: Sheet, pixels: float = 4) -> float:
+    """Radius in world units of a ring of so many screen pixels at this zoom: never below half an image pixel."""
     state = sheet.state()
-    project, scale = state["project"], state["views"]["moving"]["2"]["scale"]
-    return max(project["settings"]["default_radius"], project["images"]["moving"]["sharpness"], pointing / scale)
+    return max(
+        pixels / state["views"]["moving"]["2"]["scale"], min(state["project"]["images"]["moving"]["spacing"]) / 2
+    )
+
+
+def on_screen(sheet: Sheet, side: str, point: Any) -> tuple[float, float]:
+    """Where a world point is on the canvas of a 2D image, by the page's own view and turn."""
+    view = sheet.state()["views"][side]["2"]
+    turn = np.array(view.get("turn") or np.eye(2))
+    at = turn @ (np.asarray(point) - view["centre"]) * view["scale"]
+    return at[0] + view["width"] / 2, at[1] + view["height"] / 2
 
 
 def last_drawn(sheet: Sheet, axis: int = 2) -> dict[str, Any]:
@@ -309,7 +323,7 @@ def make_tissue_project(folder: Path, *, size: tuple[int, int] = (640, 520), **s
         targets=points,
         spacing=0.5,
         units="um",
-        settings={"budget": 30, "guided_start": False, "refit_first": 10, **settings},
+        settings={"budget": 30, "guided_start": False, **settings},
     ).close()
     return folder
 
@@ -346,6 +360,6 @@ def make_volume_project(folder: Path, **settings: Any) -> Path:
         moving=folder.parent / "moving.nii.gz",
         candidates={"kind": "domain", "count": 60},
         targets={"kind": "domain", "count": 60},
-        settings={"budget": 12, "guided_start": False, "refit_first": 10, **settings},
+        settings={"budget": 12, "guided_start": False, **settings},
     ).close()
     return folder

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     points = lattice((300, 300), (SIZE - 300, SIZE - 300), (9, 8))
     Project.create(folder / "p", fixed=folder / "large.tif", moving=folder / "large.tif", candidates=points,
                    targets=points,
-                   settings={"guided_start": False, "refit_first": 10}).close()  # fmt: skip
+                   settings={"guided_start": False}).close()  # fmt: skip
     with served(folder / "p", "ada,ben") as running:
         yield running
 

@@ -127,26 +127,25 @@ def test_the_page_works_from_the_wheel_and_asks_no_other_host(served_from_wheel:
         sheet.page.goto(served_from_wheel)
         sheet.wait_for_query(1)
         page = sheet.page
-        page.wait_for_selector("#organiser-button[data-ready]")
         page.locator("#organiser-button").click()
-        page.wait_for_selector("#organiser .sheet table")
+        page.wait_for_selector("#drawer [data-act=invite]")
         page.locator("#organiser-button").click()
         sheet.press_at("moving", 200, 200)
         sheet.accept()
         for leaf in ("list", "progress", "compare"):
             if page.locator("#drawer").is_hidden():
-                page.locator("#drawer-button").click()
+                page.locator("[data-command=drawer]").click()
             page.locator(f"button[data-leaf={leaf}]").click()
             sheet.settle()
         page.keyboard.press("?")
-        page.locator("dialog[open]").wait_for()
+        page.locator("dialog#keys[open]").wait_for()
         own = urlsplit(served_from_wheel)
         hosts = {urlsplit(url).netloc for url in sheet.requests if urlsplit(url).scheme.startswith(("http", "ws"))}
         assert hosts == {own.netloc}
         assert missing == []
         assert sheet.problems == []
         loaded = {urlsplit(url).path.rpartition("/")[2] for url in sheet.requests if "/static/" in url}
-        elsewhere = {"types.js", "assignment.js", "pairs.js"}  # types alone, and the page of many projects
+        elsewhere = {"pairs.js"}  # the page of many projects
         assert {path.name for path in STATIC.glob("*.js")} - elsewhere <= loaded
         sheet.close()
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { Api, RefusedError, sameAnswer } from "../../../src/warpgauge/web/static/api.js";
-import { Store, advanced, steppedBack, steppedForward } from "../../../src/warpgauge/web/static/store.js";
+import { Store } from "../../../src/warpgauge/web/static/store.js";
 
 class Drawer {
   constructor() {
@@ -50,17 +50,6 @@ test("only those who watch a key hear of it, once, and after the change", () => 
   stop();
   store.set({ a: 5 });
   assert.deepEqual(heard, [[2, 1]]);
-});
-
-test("history: back and forth end where they began, a new value forgets the future", () => {
-  let history = { past: [], present: 0, future: [] };
-  for (const value of [1, 2, 3]) history = advanced(history, value);
-  history = steppedBack(steppedBack(history));
-  assert.equal(history.present, 1);
-  assert.equal(steppedForward(steppedForward(history)).present, 3);
-  history = advanced(history, 9);
-  assert.deepEqual([history.past, history.future], [[0, 1], []]);
-  assert.equal(steppedForward(history), history);
 });
 
 test("a write waits for a server that is away, with growing pauses, and is kept until it is acknowledged", async () => {

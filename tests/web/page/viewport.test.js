@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import * as frames from "../../../src/warpgauge/web/static/plane.js";
-import { magnificationInWords, presetsOf } from "../../../src/warpgauge/web/static/magnification.js";
+import { magnifications } from "../../../src/warpgauge/web/static/commands.js";
 import * as viewport from "../../../src/warpgauge/web/static/viewport.js";
 import { close, flat, flipped, oblique, seeded } from "./helpers.js";
 
@@ -10,16 +10,6 @@ const planes = [
   ...[flat].map((frame) => frames.planeOfImage(frame, 2)),
   ...[oblique, flipped].flatMap((frame) => [0, 1, 2].map((axis) => frames.planeOfImage(frame, axis))),
 ];
-
-test("a smaller canvas keeps in sight what was there, and moves nothing else", () => {
-  const view = { centre: [100, 50], scale: 2, width: 600, height: 400 };
-  const smaller = { ...view, width: 400 };
-  // At 240 it was 280 to the right of the middle: 580 of 600; now it would be at 480 of 400, so the picture goes 128 left.
-  const kept = viewport.keptInSight(view, smaller, [240, 50], 48);
-  close(viewport.planeToScreen(kept, [240, 50]), [352, 200]);
-  assert.deepEqual(viewport.keptInSight(view, smaller, [120, 60], 48).centre, view.centre);
-  assert.deepEqual(viewport.keptInSight(view, smaller, [900, 60], 48), smaller, "what was not in sight is not looked for");
-});
 
 test("screen to world and back returns to the same pixel, after any zoom and pan, in every plane", () => {
   const random = seeded(1);
@@ -64,11 +54,10 @@ test("a miniature holds the whole image, turned as it is, and nothing else", () 
 
 test("magnifications are those of a slide scanner, 40x at 0.25 um per pixel, in any unit; else percents of pixels", () => {
   const um = { units: "um", spacing: [0.5, 0.5] };
-  close([presetsOf(um)[4].scale], [4]);
-  close([presetsOf({ units: "mm", spacing: [5e-4, 5e-4] })[4].scale], [4000]);
-  assert.equal(magnificationInWords(um, 1), "10×");
-  assert.equal(magnificationInWords({ units: "px", spacing: [1, 1] }, 0.5), "50 %");
-  assert.deepEqual(presetsOf({ units: "px", spacing: [2, 2] }).map(({ words, scale }) => [words, scale])[2], ["100 %", 0.5]);
+  close([magnifications(um)[4].scale], [4]);
+  close([magnifications({ units: "mm", spacing: [5e-4, 5e-4] })[4].scale], [4000]);
+  assert.equal(magnifications({ units: "px", spacing: [1, 1] })[1].words, "50 %");
+  assert.deepEqual(magnifications({ units: "px", spacing: [2, 2] }).map(({ words, scale }) => [words, scale])[2], ["100 %", 0.5]);
 });
 
 test("index and world agree with the formula origin + direction (spacing index), by hand", () => {

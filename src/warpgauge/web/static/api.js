@@ -1,10 +1,4 @@
-/**
- * Talking with the server: nothing that was done is lost when it is away.
- *
- * A write is kept in the browser's storage until the server has acknowledged it, and is sent again with growing pauses,
- * also after a reload. Writes go one after the other.
- * @module
- */
+/** Talking with the server: nothing that was done is lost when it is away. A write is kept in the browser's storage until the server has acknowledged it, and is sent again with growing pauses, also after a reload. Writes go one after the other. @module */
 
 /** @import { Conflict, Saved } from "./types.js" */
 /** @typedef {{path: string, body: Record<string, unknown>, kept: number}} Pending */
@@ -13,11 +7,7 @@ const PAUSES = [300, 600, 1200, 2500, 5000];
 
 /** An answer with an error code; its message is the server's sentence. */
 export class RefusedError extends Error {
-  /**
-   * @param {number} status
-   * @param {string} message
-   * @param {any} body
-   */
+  /** @param {number} status @param {string} message @param {any} body */
   constructor(status, message, body) {
     super(message);
     this.status = status;
@@ -39,10 +29,7 @@ export class RefusedError extends Error {
 
 /** A placement that looks like a slip: the expert is asked about it before it is sent again. */
 export class SlipError extends Error {
-  /**
-   * @param {string} question
-   * @param {() => Promise<void>} keep sends it all the same
-   */
+  /** @param {string} question @param {() => Promise<void>} keep sends it all the same */
   constructor(question, keep) {
     super(question);
     this.keep = keep;
@@ -55,13 +42,7 @@ export function root() {
 }
 
 export class Api {
-  /**
-   * @param {object} options
-   * @param {(connected: boolean, sentence?: string) => void} options.onConnection told whether answers come, and what a server said that cannot give one now
-   * @param {typeof fetch} [options.send]
-   * @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} [options.storage]
-   * @param {(milliseconds: number) => Promise<void>} [options.pause]
-   */
+  /** @param {object} options @param {(connected: boolean, sentence?: string) => void} options.onConnection told whether answers come, and what a server said that cannot give one now @param {typeof fetch} [options.send] @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} [options.storage] @param {(milliseconds: number) => Promise<void>} [options.pause] */
   constructor({ onConnection, send, storage, pause }) {
     this.onConnection = onConnection;
     this.send = send ?? ((input, init) => fetch(`${root()}${input}`, init));
@@ -72,19 +53,11 @@ export class Api {
     this.queue = Promise.resolve();
     /** How many answers are waited for. */
     this.underway = 0;
-    /**
-     * For whom the page was opened: the server refuses what another person, signed in since, would be held to have done.
-     * @type {Record<string, string>}
-     */
+    /** For whom the page was opened: the server refuses what another person, signed in since, would be held to have done. @type {Record<string, string>} */
     this.visitor = {};
   }
 
-  /**
-   * Count what is waited for.
-   * @template V
-   * @param {() => Promise<V>} work
-   * @returns {Promise<V>}
-   */
+  /** Count what is waited for. @template V @param {() => Promise<V>} work @returns {Promise<V>} */
   async counted(work) {
     this.underway += 1;
     try {
@@ -94,46 +67,21 @@ export class Api {
     }
   }
 
-  /**
-   * Read; waits for a server that is away.
-   * @param {string} path
-   * @returns {Promise<any>}
-   */
+  /** Read; waits for a server that is away. @param {string} path @returns {Promise<any>} */
   get(path) {
     return this.counted(async () => (await this.untilAnswered(path, {})).json());
   }
 
-  /**
-   * Read raw bytes once; the caller decides whether to try again.
-   * @param {string} path
-   * @param {AbortSignal} [signal]
-   * @returns {Promise<{bytes: ArrayBuffer, headers: Headers, milliseconds: number}>} and in what time the bytes came, once they began to
-   */
+  /** Read raw bytes once; the caller decides whether to try again. @param {string} path @param {AbortSignal} [signal] @returns {Promise<{bytes: ArrayBuffer, headers: Headers}>} */
   bytes(path, signal) {
     return this.counted(async () => {
       const response = await this.send(path, { signal, credentials: "same-origin" });
       if (!response.ok) throw await refusal(response);
-      const began = performance.now();
-      return { bytes: await response.arrayBuffer(), headers: response.headers, milliseconds: performance.now() - began };
+      return { bytes: await response.arrayBuffer(), headers: response.headers };
     });
   }
 
-  /**
-   * Ask with a body; nothing is written, so nothing is kept.
-   * @param {string} path
-   * @param {Record<string, unknown>} body
-   * @returns {Promise<any>}
-   */
-  ask(path, body) {
-    return this.counted(async () => (await this.untilAnswered(path, posted(body))).json());
-  }
-
-  /**
-   * Write. Kept in the storage until it is acknowledged or refused.
-   * @param {string} path
-   * @param {Record<string, unknown>} body
-   * @returns {Promise<any>}
-   */
+  /** Write. Kept in the storage until it is acknowledged or refused. @param {string} path @param {Record<string, unknown>} body @returns {Promise<any>} */
   post(path, body) {
     const turn = this.counted(() => this.queue.then(() => this.deliver({ path, body, kept: Date.now() })));
     this.queue = turn.catch(() => undefined);
@@ -149,10 +97,7 @@ export class Api {
     }
   }
 
-  /**
-   * Send what a former visit left; null when there is nothing.
-   * @returns {Promise<any>}
-   */
+  /** Send what a former visit left; null when there is nothing. @returns {Promise<any>} */
   async resume() {
     const left = this.pending();
     if (!left) return null;
@@ -166,10 +111,7 @@ export class Api {
     }
   }
 
-  /**
-   * @param {Pending} write
-   * @returns {Promise<any>}
-   */
+  /** @param {Pending} write @returns {Promise<any>} */
   async deliver(write) {
     this.storage.setItem(this.key, JSON.stringify(write));
     try {
@@ -184,11 +126,7 @@ export class Api {
     }
   }
 
-  /**
-   * @param {string} path
-   * @param {RequestInit} init
-   * @returns {Promise<Response>}
-   */
+  /** @param {string} path @param {RequestInit} init @returns {Promise<Response>} */
   async untilAnswered(path, init) {
     let lost = false;
     for (let attempt = 0; ; attempt++) {
@@ -211,18 +149,12 @@ export class Api {
   }
 }
 
-/**
- * @param {Record<string, unknown>} body
- * @returns {RequestInit}
- */
+/** @param {Record<string, unknown>} body @returns {RequestInit} */
 function posted(body) {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 }
 
-/**
- * @param {Response} response
- * @returns {Promise<RefusedError>}
- */
+/** @param {Response} response @returns {Promise<RefusedError>} */
 async function refusal(response) {
   let body = null;
   try {
@@ -233,12 +165,7 @@ async function refusal(response) {
   return new RefusedError(response.status, body?.error ?? `The server answered with code ${response.status}.`, body);
 }
 
-/**
- * Whether what was sent is what is stored.
- * @param {Record<string, any>} sent
- * @param {Record<string, any> | null} stored
- * @returns {boolean}
- */
+/** Whether what was sent is what is stored. @param {Record<string, any>} sent @param {Record<string, any> | null} stored @returns {boolean} */
 export function sameAnswer(sent, stored) {
   if (!stored) return false;
   if (stored.kind === "skip") return sent.reason === stored.reason && (sent.text ?? "") === (stored.text ?? "");
@@ -247,12 +174,7 @@ export function sameAnswer(sent, stored) {
   return mine.length === theirs.length && mine.every((value, i) => Math.abs(value - theirs[i]) <= 1e-9 * (1 + Math.abs(value)));
 }
 
-/**
- * Give the acknowledgement that was lost, where what the server holds is what was sent.
- * @param {Record<string, unknown>} sent
- * @param {Conflict} conflict
- * @returns {Saved | null}
- */
+/** Give the acknowledgement that was lost, where what the server holds is what was sent. @param {Record<string, unknown>} sent @param {Conflict} conflict @returns {Saved | null} */
 export function acknowledgement(sent, { theirs }) {
   if (!theirs || !sameAnswer(sent, theirs)) return null;
   return { generation: theirs.generation, time: theirs.time };

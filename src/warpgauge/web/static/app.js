@@ -1,151 +1,101 @@
-/**
- * The page: puts the parts together.
- * @module
- */
+/** The page: puts the parts together. @module */
 
 import { Annotator } from "./annotator.js";
-import { Api, RefusedError, root } from "./api.js";
-import { buildBar, buildButtons, showUncertainty } from "./bar.js";
-import { buildChoice } from "./choice.js";
-import { rememberedChannels } from "./channels.js";
+import { Api, RefusedError } from "./api.js";
+import { Bottom, Top } from "./bar.js";
 import { initialColours } from "./colour.js";
 import { makeCommands } from "./commands.js";
-import { askConflict } from "./dialogs.js";
-import { byId } from "./dom.js";
-import { Drawer } from "./drawer.js";
-import { extentOf } from "./figures.js";
-import { buildFinish } from "./finish.js";
-import { draggedWithSpace, holdSpace } from "./gestures.js";
-import { giveFocusBack, listenToKeys, listenToSpace, showFocusToKeys } from "./keys.js";
-import { buildOverlayPanel } from "./overlaypanel.js";
-import { buildPane } from "./panes.js";
-import { buildWarpedPane } from "./layout.js";
+import { Finish } from "./finish.js";
+import { keyFor } from "./kept.js";
+import { giveFocusBack, listenToKeys, showFocusToKeys } from "./keys.js";
 import { lookAtWhole } from "./looking.js";
-import { watchOverviews } from "./readout.js";
+import { Legend } from "./maps.js";
+import { Keys, Menu } from "./menu.js";
+import { buildPane, watchOverviews } from "./panes.js";
+import { poseByRows } from "./pose.js";
+import { Drawer } from "./review.js";
 import { SIDES, Stage } from "./stage.js";
 import { Store } from "./store.js";
 import { restoreTheme, surroundColour } from "./theme.js";
-import { drawPlace, spanOf } from "./thumbs.js";
-import { poseByRows } from "./turning.js";
-import { welcome, welcomed } from "./welcome.js";
+import { html, render } from "./vendor/preact-htm.js";
+import { byId } from "./words.js";
 
-/** @import { Project, State } from "./types.js" */
+/** @import { Leaf, Project, State } from "./types.js" */
 
-const PENDING = "warpgauge:pending:";
-
-/** @type {import("./types.js").Colours} */
-const UNCOLOURED = { windows: [], invert: false, gamma: 1, channel: "colour", stains: null, shown: [] };
-
-/** @returns {State} */
-function initialState() {
+/** @param {Project} project @returns {State} */
+function initialState(project) {
+  const colours = { fixed: initialColours(project.images.fixed), moving: initialColours(project.images.moving) };
   return {
-    project: null,
-    query: null,
-    done: null,
-    task: "answer",
-    start: null,
-    own: null,
-    offered: [],
-    doubt: null,
-    mark: null,
-    proposal: null,
-    dirty: false,
-    past: [],
-    future: [],
-    saved: null,
-    writing: "idle",
-    connection: "ok",
-    trouble: "",
-    message: "Opening the project…",
-    tone: "note",
-    predictionHidden: false,
-    linked: false,
-    views: { fixed: {}, moving: {} },
-    cross: { fixed: null, moving: null },
-    colours: { fixed: { ...UNCOLOURED }, moving: { ...UNCOLOURED } },
-    maximised: null,
-    drawer: null,
-    overlays: { candidates: false, foreground: false, former: true, grid: false, map: "off", transform: null, warp: "off", opacity: 0.5, lensHeld: false },
-    magnifier: false,
-    minimap: true,
-    context: { fixed: null, moving: null },
-    pose: null,
-    turned: true,
-    layout: "two",
-    compare: "off",
-    ghost: false,
-    rows: [],
-    detectable: null,
-    progress: null,
-    picked: null,
+    project, colours, query: null, done: null, start: null, own: null, expected: null, doubt: null, conflict: null, mark: null, dirty: false, past: [], future: [], ring: 1,
+    saved: null, writing: "idle", connection: "ok", trouble: "", message: "Opening the project…", tone: "note", hidden: project.settings.hide_prediction, warped: false,
+    scale: 1, centres: { fixed: {}, moving: {} }, cross: { fixed: null, moving: null }, maximised: null, drawer: null, menu: false, asking: false, overview: true, bar: true,
+    map: null, judged: null, pose: null, rows: [], detectable: null, progress: null, picked: null,
   };
 }
 
 async function open() {
   restoreTheme();
-  /** @type {Store<State>} */
-  const store = new Store(initialState());
+  /** @type {Store<State> | null} */
+  let told = null;
   const api = new Api({ onConnection: (connected, trouble = "") => {
-    if (store.state.connection !== "refused") store.set({ connection: connected ? "ok" : "lost", trouble });
+    if (told && told.state.connection !== "refused") told.set({ connection: connected ? "ok" : "lost", trouble });
+    else if (!told && !connected) byId("bottom").textContent = trouble || "Not connected. It is tried again.";
   } });
   /** @type {Project} */
   const project = await api.get("/api/project");
   document.title = `${project.name} · warpgauge`;
-  api.key = `${PENDING}${project.name}:${project.rater}${root()}`; // pairs of one server may have the same name
+  restoreTheme(project.d === 3 && project.images.fixed.channels === 1);
+  api.key = keyFor(project, "pending");
   api.visitor = { "X-Warpgauge-Visitor": encodeURIComponent(project.rater) };
-  const colours = (/** @type {import("./types.js").Side} */ side) => rememberedChannels(project, side, initialColours(project.images[side]));
-  store.set({
-    project,
-    predictionHidden: project.settings.hide_prediction,
-    colours: { fixed: colours("fixed"), moving: colours("moving") },
-    overlays: { ...store.state.overlays, transform: project.transforms?.[0] ?? null },
-  });
-
+  const store = new Store(initialState(project));
+  told = store;
   const stage = new Stage(store, api, project);
-  const annotator = new Annotator(stage, {
-    settle: (conflict, { number }) =>
-      askConflict(conflict, number, project.units, (canvas, answer) => {
-        if (!answer?.point) return;
-        const shown = { point: answer.point, span: spanOf(stage, "moving", answer.covariance), marks: [{ point: answer.point, covariance: answer.covariance, alpha: answer.alpha ?? 0.01 }] };
-        stage.extras.add({ draw: () => canvas.isConnected && drawPlace(stage, "moving", canvas, shown) });
-        stage.drawSoon();
-      }),
-    written: () => {
-      stage.forgetModel();
-      void refresh();
-    },
-  });
+  for (const side of SIDES) store.set({ colours: { ...store.state.colours, [side]: stage.rememberedColours(side, store.state.colours[side]) } });
   stage.surround = surroundColour();
-  for (const side of SIDES) buildPane(annotator, side, byId(side));
-  buildWarpedPane(annotator);
+  const annotator = new Annotator(stage, () => {
+    stage.forgetModel();
+    void refresh();
+  });
+  for (const side of SIDES) buildPane(annotator, side);
   void watchOverviews(stage);
 
-  const drawer = new Drawer(annotator);
-  buildFinish(annotator, drawer);
-  const commands = makeCommands(annotator, { toggleDrawer: () => drawer.toggle() });
+  /** Panels never lie over each other. @param {Leaf | null} leaf */
+  const openDrawer = (leaf) => {
+    const before = store.state.drawer;
+    store.set({ drawer: leaf, menu: false });
+    byId("stage").classList.toggle("with-drawer", leaf !== null);
+    byId("drawer").hidden = leaf === null;
+    if (before === "organiser" && leaf !== "organiser" && store.state.query) void annotator.go("/api/query");
+    else annotator.sayTask();
+    if (leaf === null) stage.focus();
+  };
+  const commands = makeCommands(annotator, openDrawer);
   listenToKeys(commands);
-  listenToSpace(holdSpace, draggedWithSpace, () => commands.find(({ id }) => id === "put")?.run());
   showFocusToKeys();
   giveFocusBack(() => stage.focus());
-  buildBar(annotator);
-  buildChoice(annotator);
-  buildButtons(store, commands);
-  buildOverlayPanel(stage, commands);
+  render(html`<${Top} annotator=${annotator} openDrawer=${openDrawer} />`, byId("top"));
+  render(html`<${Bottom} annotator=${annotator} />`, byId("bottom"));
+  render(html`<${Menu} stage=${stage} />`, byId("menu"));
+  render(html`<${Drawer} annotator=${annotator} openDrawer=${openDrawer} />`, byId("drawer"));
+  render(html`<${Finish} annotator=${annotator} openDrawer=${openDrawer} />`, byId("finish"));
+  render(html`<${Keys} commands=${commands} solid=${stage.solid} />`, byId("keys"));
+  stage.overlays.onMap = (map) => {
+    const { transform = null } = store.state.map ?? {};
+    const region = store.state.progress?.region ?? 1;
+    render(map && html`<${Legend} map=${map} transform=${transform} d=${project.d} units=${project.units} region=${region} />`, byId("legend"));
+  };
 
   let asking = 0;
   const refresh = async () => {
     const mine = ++asking;
     try {
-      const [rows, progress] = await Promise.all([api.get("/api/list"), api.get("/api/progress")]);
+      const [list, progress] = await Promise.all([api.get("/api/list"), api.get("/api/progress")]);
       if (mine !== asking) return; // what is asked later is newer, in whatever order the answers come
-      store.set({ rows: rows.rows, detectable: rows.detectable, progress });
-      showUncertainty(progress, project.units, extentOf(project.images.fixed));
-      poseByRows(stage);
-      stage.ghostWhenKnown(progress);
+      store.set({ rows: list.rows, detectable: list.detectable, progress });
+      poseByRows(stage, list.rows);
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
     }
-    drawer.refresh();
   };
   // For tests and for the browser's console: to read, not to change. Opened: all that comes by itself is there.
   const opened = { store, stage, opened: false };
@@ -153,23 +103,22 @@ async function open() {
   // The picture goes before everything else: first both images whole, then the question.
   lookAtWhole(stage);
   await stage.glimpsed;
+  // Who organises and does not mark begins with the people.
+  const organises = project.role === "organiser" && (await raters(api)) && openDrawer("organiser");
   await annotator.start();
-  // With the first question, not after it: nothing covers what somebody has begun to look at.
-  const greeted = welcomed() || store.state.done ? null : welcome(store.state.task === "start").then(() => stage.focus());
   await stage.pictured;
-  if (!greeted) stage.focus();
-  await Promise.all([refresh(), project.role === "organiser" && offerOrganiser(annotator)]);
+  if (!organises) stage.focus();
+  await refresh();
   opened.opened = true;
 }
 
-/** @param {Annotator} annotator */
-async function offerOrganiser(annotator) {
-  const { Organiser } = await import("./organiser.js");
-  new Organiser(annotator).offer();
+/** Whether others answer here and the visitor has not. @param {Api} api */
+async function raters(api) {
+  const { raters: people } = await api.get("/api/raters");
+  return people.some((/** @type {{role: string}} */ { role }) => role === "rater") && people.every((/** @type {{role: string, placed: number}} */ { role, placed }) => role === "rater" || placed === 0);
 }
 
 open().catch((error) => {
-  const message = byId("message");
-  message.className = "error";
-  message.textContent = error.message;
+  byId("bottom").innerHTML = '<p id="message" class="error" role="status"></p>';
+  byId("message").textContent = error.message;
 });

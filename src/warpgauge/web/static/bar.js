@@ -1,169 +1,133 @@
-/**
- * The lines above and below the images.
- * @module
- */
+/** The lines above and below the images. @module */
 
-import { sparkline } from "./charts.js";
-import { ALPHAS } from "./commands.js";
-import { byId, clock, make, number, rounded, unitName } from "./dom.js";
-import { axesOfMark, sizeInWords } from "./figures.js";
-import { byFinger } from "./gestures.js";
-import { icon } from "./icons.js";
+import { starts } from "./annotator.js";
+import { fit } from "./commands.js";
+import { Icon } from "./icons.js";
+import { useStore } from "./store.js";
+import { html, useEffect, useRef } from "./vendor/preact-htm.js";
+import { clock, distinctNames } from "./words.js";
 
 /** @import { Annotator } from "./annotator.js" */
-/** @import { Command } from "./keys.js" */
-/** @import { MarkEditor } from "./markeditor.js" */
-/** @import { Stage } from "./stage.js" */
-/** @import { Store } from "./store.js" */
-/** @import { Progress, State } from "./types.js" */
+/** @import { Leaf, State } from "./types.js" */
 
-/**
- * Buttons for the commands, at the bottom and wherever the page names one.
- * @param {Store<State>} store
- * @param {Command[]} commands
- */
-export function buildButtons(store, commands) {
-  byId("commands").replaceChildren(
-    ...commands.filter((command) => command.main).map((command) =>
-      make("button", { type: "button", class: command.id === "accept" ? "primary" : "", "data-command": command.id, title: `${command.label} (${command.shown})`, "aria-label": command.short ?? command.label },
-        icon(command.id), make("kbd", {}, command.shown), make("span", { class: "name" }, command.short ?? command.label))),
-  );
-  for (const button of document.querySelectorAll("button[data-command]")) {
-    if (!(button instanceof HTMLElement)) continue;
-    const command = commands.find(({ id }) => id === button.dataset.command);
-    button.hidden = !command;
-    if (!command) continue;
-    if (button.childElementCount === 0) {
-      button.title = `${command.label} (${command.shown})`;
-      button.prepend(icon(command.id) ?? "");
-      if (!("named" in button.dataset)) {
-        button.classList.add("bare");
-        button.setAttribute("aria-label", command.short ?? command.label);
-        button.append(make("span", { class: "name" }, command.short ?? command.label));
-      }
-    }
-    button.addEventListener("click", () => command.run());
-    if (command.pressed) {
-      const show = () => button.setAttribute("aria-pressed", String(command.pressed?.()));
-      store.watch([], show);
-      show();
-    }
-  }
-  document.body.dataset.built = "";
+/** Landmarks that are likely to be needed where the project has no budget. */
+const LIKELY = 20;
+/** Seconds of an answer, until there are some. */
+const USUAL = 20;
+
+export const REASONS = [
+  ["not_visible", "It is not visible in the other image"],
+  ["ambiguous", "Several places could be it"],
+  ["torn_or_missing", "The tissue is torn or missing there"],
+  ["outside_image", "It lies outside the other image"],
+  ["other", "Another reason"],
+];
+
+/** How far the work is: "7 of about 20, 6 min". @param {State} state @returns {{words: string, share: number}} */
+export function progressInWords(state) {
+  const { query, done, progress } = state;
+  const counts = query ?? done;
+  if (!counts) return { words: "", share: 0 };
+  const { placed, total } = counts;
+  const wanted = total ?? LIKELY;
+  if (placed >= wanted || done) return { words: `${placed} placed`, share: 1 };
+  const minutes = Math.ceil(((wanted - placed) * (progress?.median_seconds ?? USUAL)) / 60);
+  return { words: `${placed} of ${total === null ? "about " : ""}${wanted}, ${minutes} min`, share: placed / wanted };
 }
 
-/** @param {Annotator} annotator */
-export function buildBar({ stage, store, marks }) {
+/** @param {{annotator: Annotator, openDrawer: (leaf: Leaf | null) => void}} properties */
+export function Top({ annotator, openDrawer }) {
+  const { store, stage } = annotator;
+  const state = useStore(store, ["query", "done", "progress", "connection", "trouble", "drawer", "menu", "start"]);
   const { project } = stage;
   const { fixed, moving } = project.images;
-  const [from, to] = distinctNames(fixed.name, moving.name);
-  byId("project-name").textContent = `${project.name}  ${from} → ${to}`;
-  byId("project-name").title = `${fixed.name} → ${moving.name}`;
-  byId("who").textContent = project.rater === project.role ? "" : project.rater;
-  byId("who").title = `You are ${project.rater}, ${project.role}`;
   const { home } = document.documentElement.dataset;
-  byId("home").hidden = home === undefined;
-  if (home !== undefined) byId("home").setAttribute("href", home);
-  byId("organiser-button").hidden = project.role !== "organiser";
-  const alpha = /** @type {HTMLSelectElement} */ (byId("alpha"));
-  const choices = [...new Set([...ALPHAS, project.settings.alpha])].sort((a, b) => a - b);
-  alpha.replaceChildren(...choices.map((value) => make("option", { value: String(value) }, `${number(100 * (1 - value))} %`)));
-  alpha.addEventListener("change", () => {
-    marks.setAlpha(Number(alpha.value));
-    stage.focus();
-  });
-  const show = () => {
-    const { state } = store;
-    showQuestion(state);
-    showMessage(state);
-    byId("saved").textContent = state.writing === "saving" ? "saving…" : state.saved ? `saved ${clock(state.saved.time)}` : "";
-    alpha.value = String(state.mark?.alpha ?? marks.alpha);
-    showSize(state, marks, stage);
-    for (const id of ["accept", "skip", "another", "nearby", "snap"]) {
-      const button = document.querySelector(`#commands button[data-command="${id}"]`);
-      const fits = id === "accept" || id === "snap" || state.task === "answer" || (state.task === "nearby" && (id === "nearby" || (id === "another" && state.offered.length > 0)));
-      const withheld = id === "snap" && state.task === "answer" && state.query?.unaided;
-      if (button instanceof HTMLButtonElement) button.disabled = !marks.editable || !fits || Boolean(withheld);
-    }
-  };
-  store.watch(["query", "done", "mark", "message", "tone", "saved", "writing", "connection", "trouble", "rows", "doubt", "task", "start", "offered"], show);
-  show();
+  const { words, share } = progressInWords(state);
+  const { query, done, connection, trouble, drawer, menu } = state;
+  const number = starts(state) ? "start" : query ? query.number : done ? "done" : "";
+  const offline = connection === "refused" ? "Your link is not valid any more; the line at the bottom says why. Your last action is kept here." : `${trouble || "Not connected."} Your last action is kept here and will be sent.`;
+  return html`
+    ${home !== undefined && html`<a id="home" href=${home}>All pairs</a>`}
+    <h1 id="project-name" class="clip" title=${`${fixed.name} → ${moving.name}`}>${project.name} <span class="quiet">${distinctNames(fixed.name, moving.name).join(" → ")}</span></h1>
+    ${connection !== "ok" && html`<div id="offline" role="status">${offline}</div>`}
+    <span class="spring"></span>
+    <span id="query-number" class="figure" data-number=${number}>${words}</span>
+    <progress id="query-bar" max="1" value=${share} aria-label="Share of the marks that are likely to be needed"></progress>
+    <span class="spring"></span>
+    <span id="who" class="quiet clip" title=${`You are ${project.rater}, ${project.role}`}>${project.rater}</span>
+    <button type="button" data-command="drawer" aria-pressed=${drawer !== null && drawer !== "organiser"} title="Review (D)" onClick=${() => openDrawer(drawer && drawer !== "organiser" ? null : "list")}><${Icon} name="drawer" /><span class="name">Review</span></button>
+    <button type="button" data-command="view" aria-pressed=${menu} aria-expanded=${menu} onClick=${() => store.set({ menu: !menu, drawer: menu ? drawer : null })}><${Icon} name="view" /><span class="name">View</span></button>
+    ${project.role === "organiser" && html`<button type="button" id="organiser-button" aria-pressed=${drawer === "organiser"} onClick=${() => openDrawer(drawer === "organiser" ? null : "organiser")}><${Icon} name="organiser" /><span class="name">Organiser</span></button>`}`;
 }
 
-/**
- * Names of two files without their endings and without the words that both have in the same place.
- * @param {string} one
- * @param {string} other
- * @returns {[string, string]}
- */
-export function distinctNames(one, other) {
-  const words = [one, other].map((name) => name.replace(/\.(nii\.gz|ome\.tiff?|ome\.zarr|[^.]+)$/i, "").split(/(?<=[-_. ])/));
-  while (words.every((list) => list.length > 1) && words[0][0] === words[1][0]) words.forEach((list) => list.shift());
-  while (words.every((list) => list.length > 1) && words[0].at(-1) === words[1].at(-1)) words.forEach((list) => list.pop());
-  const [from, to] = words.map((list) => list.join("").replace(/[-_. ]+$/, ""));
-  return [from, to];
+/** @param {{annotator: Annotator}} properties */
+export function Bottom({ annotator }) {
+  const { store, stage } = annotator;
+  const state = useStore(store, ["query", "done", "message", "tone", "saved", "writing", "doubt", "conflict", "start", "asking", "past", "future", "drawer", "own", "mark"]);
+  const { query, message, tone, saved, writing, doubt, conflict, asking } = state;
+  if (asking) return html`<${Reasons} annotator=${annotator} />`;
+  const busy = writing === "saving";
+  const text = conflict?.words ?? doubt ?? message;
+  const blocked = !annotator.marks.editable || Boolean(conflict);
+  const button = (/** @type {string} */ id, /** @type {string} */ name, /** @type {string} */ key, /** @type {() => void} */ run, /** @type {boolean} */ disabled) =>
+    html`<button type="button" class=${id === "accept" ? "primary" : ""} data-command=${id} title=${`${name} (${key})`} disabled=${disabled} onClick=${run}><${Icon} name=${id} /><span class="name">${name}</span><kbd>${key}</kbd></button>`;
+  return html`
+    <div class="line words">
+      <p id="message" role="status" aria-live="polite" class=${doubt || conflict ? "warning" : tone} title=${text}>${text}</p>
+      ${(!busy || conflict) && html`<${Choice} annotator=${annotator} />`}
+    </div>
+    <div class="line">
+      <div id="commands" class="commands" role="toolbar" aria-label="Answer">
+        ${button("accept", "Accept", "Enter", () => void annotator.accept(), blocked)}
+        ${button("skip", "Cannot tell", "S", () => annotator.beginSkip(), blocked || !query || starts(state))}
+        ${button("undo", "Undo", "Z", () => void annotator.undo(), !annotator.steps.undo)}
+      </div>
+      <span class="spring"></span>
+      <span id="saved" class="quiet" title=${saved ? `saved ${clock(saved.time)}` : ""}>${busy ? "saving…" : saved ? "✓ saved" : ""}</span>
+      <button type="button" data-command="fit" title="Both images whole (0)" onClick=${() => fit(stage)}><${Icon} name="fit" /><span class="name">Fit</span></button>
+    </div>`;
 }
 
-/** @param {State} state */
-function showQuestion({ query, done, task }) {
-  const title = byId("query-number");
-  const start = task === "start";
-  title.textContent = start ? "Getting started" : task === "own" ? "Your own point" : query?.answer ? `Answer ${query.number}${query.name ? `: ${query.name}` : ""}` : (query?.name ?? "");
-  title.dataset.number = start ? "start" : query ? String(query.number) : done ? "done" : "";
-  const { placed, skipped, total } = query ?? done ?? { placed: 0, skipped: 0, total: null };
-  const words = [`${placed}${total === null ? "" : ` of ${total}`} placed`];
-  if (skipped) words.push(`${skipped} skipped`);
-  byId("counts").textContent = (query || done) && !start ? words.join(" · ") : "";
-  const bar = /** @type {HTMLProgressElement} */ (byId("query-bar"));
-  bar.hidden = total === null || start;
-  bar.value = Math.min(1, placed / Math.max(total ?? 1, 1));
+/** The quiet line with a choice, such as whether to keep a placement that looks like a slip. @param {{annotator: Annotator}} properties */
+function Choice({ annotator }) {
+  const { delivery, store } = annotator;
+  const { doubt, conflict, query } = store.state;
+  const button = (/** @type {string} */ name, /** @type {string} */ words, /** @type {() => void} */ run) => html`<button type="button" data-choice=${name} onClick=${run}>${words}</button>`;
+  let buttons = null;
+  if (conflict) buttons = [button("mine", "Store this answer instead", () => delivery.choose?.("mine")), button("theirs", "Keep the stored one", () => delivery.choose?.("theirs"))];
+  else if (doubt) buttons = [button("keep", "Keep it", () => void delivery.keepSlip()), button("change", "Change", () => delivery.changeSlip())];
+  else if (starts(store.state)) buttons = [button("skip-start", "Skip this start", () => void annotator.skipStart())];
+  else if (query?.answer) buttons = [button("back", "Back to the open question", () => void annotator.go("/api/query"))];
+  return buttons && html`<span id="choice" class="choice">${buttons}</span>`;
 }
 
-/** @param {State} state */
-function showMessage({ message, tone, connection, trouble, doubt }) {
-  const line = byId("message");
-  line.textContent = doubt ?? message;
-  line.title = doubt ?? message;
-  line.className = doubt ? "warning" : tone;
-  byId("offline").hidden = connection === "ok";
-  byId("offline").textContent = connection === "refused"
-    ? "Your link is not valid any more; the line at the bottom says why. Your last action is kept here."
-    : `${trouble || "Not connected."} Your last action is kept here and will be sent.`;
-}
-
-/**
- * @param {State} state
- * @param {MarkEditor} marks
- * @param {Stage} stage
- */
-function showSize({ mark }, marks, stage) {
-  const figure = byId("size-figure");
-  const units = unitName(stage.project.units);
-  figure.textContent = mark ? `± ${sizeInWords(axesOfMark(mark))} ${units}` : "";
-  const scale = stage.planesOf("moving")[0]?.view.scale ?? 1;
-  const { radius, why } = marks.clickRadius(scale, byFinger());
-  figure.title = `A click makes ± ${rounded(radius)} ${units}: ${why}.`;
-}
-
-/** What was known when this page first said it: the curve is computed anew by every model, so that its beginning drifts. @type {number | null} */
-let firstKnown = null;
-
-/**
- * How well the matches are known, what it was at the beginning, and the way from there to here.
- * @param {Progress} progress
- * @param {string} units
- * @param {number} largest beyond this nothing is known: as large as the image
- */
-export function showUncertainty(progress, units, largest) {
-  const place = byId("uncertainty");
-  if (progress.mean_sd === null || progress.mean_sd === undefined || progress.annotations === 0 || progress.mean_sd > largest / 4) {
-    place.replaceChildren();
-    return;
-  }
-  const values = progress.curve.map((entry) => entry.mean_sd * progress.region);
-  const now = progress.mean_sd * progress.region;
-  firstKnown ??= now;
-  const was = firstKnown > now * 1.05 ? ` (was ${rounded(firstKnown)})` : "";
-  place.title = "How well the match of a typical place is known: the region that is drawn around a prediction, ± its half-width";
-  place.replaceChildren(`known to ± ${rounded(now)} ${unitName(units)}${was}`, values.length > 2 ? sparkline(values) : "");
+/** Why the question is skipped: in the place of the bottom bar, so that nothing covers the images. @param {{annotator: Annotator}} properties */
+function Reasons({ annotator }) {
+  const note = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const skip = (/** @type {string} */ reason) => void annotator.skip(reason, note.current?.value.trim() ?? "");
+  useEffect(() => {
+    heading.current?.focus();
+    const key = (/** @type {KeyboardEvent} */ event) => {
+      const typing = event.target === note.current;
+      const reason = typing ? (event.key === "Enter" ? "other" : undefined) : REASONS[["1", "2", "3", "4", "5"].indexOf(event.key)]?.[0];
+      if (!typing && event.key !== "Escape" && event.key !== "Tab" && !(event.target instanceof HTMLButtonElement)) event.preventDefault();
+      if (!reason) return;
+      event.preventDefault();
+      skip(reason);
+    };
+    document.addEventListener("keydown", key, true);
+    return () => {
+      document.removeEventListener("keydown", key, true);
+      annotator.stage.focus();
+    };
+  }, []);
+  return html`
+    <div class="line words">
+      <h2 id="reasons" tabindex="-1" ref=${heading}>Why can you not tell?</h2>
+      <input ref=${note} type="text" maxlength="500" placeholder="Note, if you like" aria-label="Note" />
+      <span class="spring"></span>
+      <button type="button" data-choice="cancel" onClick=${() => annotator.store.set({ asking: false })}>Cancel</button>
+    </div>
+    <div class="line reasons">${REASONS.map(([reason, label], i) => html`<button type="button" data-reason=${reason} onClick=${() => skip(reason)}><kbd>${i + 1}</kbd>${label}</button>`)}</div>`;
 }

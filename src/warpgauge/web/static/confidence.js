@@ -1,14 +1,6 @@
-/**
- * How large the region that holds the true match with probability 1 - alpha is, in standard deviations.
- * @module
- */
+/** How large the region that holds the true match with probability 1 - alpha is, in standard deviations. @module */
 
-/**
- * Probability that a standard normal vector of d components is no longer than r.
- * @param {number} r
- * @param {number} d 2 or 3
- * @returns {number}
- */
+/** Probability that a standard normal vector of d components is no longer than r. @param {number} r @param {number} d 2 or 3 @returns {number} */
 export function probabilityWithin(r, d) {
   if (d === 2) return -Math.expm1((-r * r) / 2);
   // d = 3: erf(r / sqrt 2) - sqrt(2 / pi) r exp(-r^2 / 2), as one series of positive terms: nothing cancels.
@@ -24,12 +16,7 @@ export function probabilityWithin(r, d) {
 /** @type {Map<string, number>} */
 const known = new Map();
 
-/**
- * Radius gamma with `probabilityWithin(gamma, d) = 1 - alpha`: half-length of a drawn axis over its standard deviation.
- * @param {number} d 2 or 3
- * @param {number} alpha between 0 and 1
- * @returns {number}
- */
+/** Radius gamma with `probabilityWithin(gamma, d) = 1 - alpha`: half-length of a drawn axis over its standard deviation. @param {number} d 2 or 3 @param {number} alpha between 0 and 1 @returns {number} */
 export function confidenceRadius(d, alpha) {
   if (!(alpha > 0 && alpha < 1)) throw new RangeError(`alpha must lie between 0 and 1, got ${alpha}.`);
   if (d === 2) return Math.sqrt(-2 * Math.log(alpha));

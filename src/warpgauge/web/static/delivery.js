@@ -1,40 +1,54 @@
-/**
- * Sending answers: what becomes of them when the server is away, holds another one, or lost its acknowledgement.
- * @module
- */
+/** Sending answers: what becomes of them when the server is away, holds another one, or lost its acknowledgement. @module */
 
 import { RefusedError, SlipError, acknowledgement } from "./api.js";
-import { say } from "./message.js";
-import { Stopwatch } from "./stopwatch.js";
+import { markFromCovariance } from "./ellipsoid.js";
+import { distance } from "./linalg.js";
+import { clock, length } from "./words.js";
 
-/** @import { Drafts } from "./drafts.js" */
+/** @import { MarkEditor } from "./markeditor.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { Conflict, Done, Query, Saved } from "./types.js" */
-/**
- * @typedef {object} DeliveryCalls
- * @property {(conflict: Conflict, query: Query) => Promise<"mine" | "theirs">} settle asks the expert
- * @property {(next: Query | Done) => void} show puts a question on the screen
- * @property {() => void} written is told that the list, the progress and what is drawn from the model are out of date
- */
+/** @typedef {{show: (next: Query | Done) => void, written: () => void, say: (message: string, tone?: "note" | "warning" | "error") => void}} Calls show: put a question on the screen; written: lists and what is drawn from the model are out of date */
+
+/** The time that a rater looked at a question: only while the page is visible. */
+export class Stopwatch {
+  constructor() {
+    this.gone = 0;
+    this.since = performance.now();
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "hidden") this.gone += performance.now() - this.since;
+      this.since = performance.now();
+    });
+  }
+
+  restart() {
+    this.gone = 0;
+    this.since = performance.now();
+  }
+
+  /** To the millisecond. */
+  get seconds() {
+    const running = document.visibilityState === "hidden" ? 0 : performance.now() - this.since;
+    return Math.round(this.gone + running) / 1000;
+  }
+}
 
 export class Delivery {
-  /**
-   * @param {Stage} stage
-   * @param {Drafts} drafts
-   * @param {DeliveryCalls} calls
-   */
-  constructor(stage, drafts, { settle, show, written }) {
+  /** @param {Stage} stage @param {MarkEditor} marks @param {Calls} calls */
+  constructor(stage, marks, { show, written, say }) {
     this.stage = stage;
     this.store = stage.store;
     this.api = stage.api;
-    this.drafts = drafts;
-    this.settle = settle;
+    this.marks = marks;
     this.show = show;
     this.written = written;
+    this.say = say;
     this.watch = new Stopwatch();
-    /** @type {(() => Promise<void>) | null} */
+    /** Sends what was asked about. @type {(() => Promise<void>) | null} */
     this.kept = null;
     this.doubtedAt = 0;
+    /** Ends the choice between two answers. @type {((choice: "mine" | "theirs") => void) | null} */
+    this.choose = null;
   }
 
   get generation() {
@@ -42,11 +56,7 @@ export class Delivery {
     return Math.max(query?.generation ?? 0, done?.generation ?? 0, saved?.generation ?? 0, this.stage.project.generation);
   }
 
-  /**
-   * @param {Query} query
-   * @param {"place" | "skip"} verb
-   * @param {Record<string, unknown>} answer
-   */
+  /** @param {Query} query @param {"place" | "skip"} verb @param {Record<string, unknown>} answer */
   async write(query, verb, answer) {
     const path = `/api/query/${query.query}/${verb}`;
     const body = { ...answer, duration: this.watch.seconds, generation: query.generation };
@@ -60,11 +70,7 @@ export class Delivery {
     });
   }
 
-  /**
-   * Send what may look like a slip: then it is kept back until the expert says so.
-   * @param {() => Promise<any>} send
-   * @param {() => Promise<void>} keep
-   */
+  /** Send what may look like a slip: then it is kept back until the expert says so. @param {() => Promise<any>} send @param {() => Promise<void>} keep */
   async asked(send, keep) {
     try {
       return await send();
@@ -86,24 +92,18 @@ export class Delivery {
   changeSlip() {
     this.kept = null;
     this.store.set({ doubt: null });
-    say(this.store, "Move your mark, then press Enter.");
+    this.say("Move your mark, then press Enter.");
   }
 
   /** @param {{saved: Saved, next: Query | Done}} answer */
   wrote({ saved, next }) {
-    this.drafts.drop();
+    this.marks.dropDraft();
     this.store.set({ saved });
     this.show(next);
     this.written();
   }
 
-  /**
-   * The server holds another answer than the one that this page knew.
-   * @param {Conflict} conflict
-   * @param {Query} query
-   * @param {string} path
-   * @param {Record<string, unknown>} body
-   */
+  /** The server holds another answer than the one that this page knew. @param {Conflict} conflict @param {Query} query @param {string} path @param {Record<string, unknown>} body */
   async settled(conflict, query, path, body) {
     // What it holds is what was sent: only the acknowledgement was lost on the way.
     const saved = acknowledgement(body, conflict);
@@ -111,17 +111,29 @@ export class Delivery {
       this.wrote({ saved, next: await this.api.get("/api/query") });
       return;
     }
-    // Another tab wrote meanwhile: the expert chooses.
     if ((await this.settle(conflict, query)) === "theirs") {
-      this.drafts.drop();
+      this.marks.dropDraft();
       this.show(await this.api.get(`/api/query/${query.query}`));
-      say(this.store, "The other version is kept.");
+      this.say("The stored answer is kept.");
       this.written();
       return;
     }
     const mine = { ...body, generation: conflict.generation };
     const keep = async () => this.wrote(await this.api.post(path, { ...mine, confirmed: true }));
     this.wrote(await this.asked(() => this.api.post(path, mine), () => this.sending(keep)));
+  }
+
+  /** Show both answers in the images, and wait for the expert's choice. @param {Conflict} conflict @param {Query} query @returns {Promise<"mine" | "theirs">} */
+  async settle({ theirs, yours }, query) {
+    const placed = theirs?.kind === "place" ? theirs : null;
+    const point = /** @type {number[] | undefined} */ (yours.point);
+    const stored = theirs ? `${placed ? "placed" : "skipped"} at ${clock(theirs.time)} in another tab` : "taken back in another tab";
+    const apart = placed && point ? ` The two marks are ${length(Number(distance(point, placed.point).toPrecision(2)), this.stage.project.units)} apart; the stored one is white.` : "";
+    const words = `Question ${query.number} was ${stored}: that is what is stored.${apart}`;
+    this.store.set({ conflict: { mark: placed && markFromCovariance(placed.point, placed.covariance, placed.alpha), words } });
+    const choice = await new Promise((/** @type {(choice: "mine" | "theirs") => void} */ done) => (this.choose = done));
+    this.store.set({ conflict: null });
+    return choice;
   }
 
   /** @param {() => Promise<void>} work */
@@ -135,26 +147,19 @@ export class Delivery {
         this.kept = error.keep;
         this.doubtedAt = performance.now();
         this.store.set({ doubt: error.message });
-      } else if (error instanceof RefusedError && error.repeated) await this.lookAgain(error);
-      else say(this.store, error instanceof Error ? error.message : String(error), "error");
+      } else if (error instanceof RefusedError && error.repeated && error.status !== 401) await this.lookAgain(error);
+      else this.say(error instanceof Error ? error.message : String(error), "error");
       if (error instanceof RefusedError && error.status === 401) this.store.set({ connection: "refused" });
     } finally {
       this.store.set({ writing: "idle" });
     }
   }
 
-  /**
-   * An action that was sent twice was refused the second time: the first may have done it.
-   * @param {RefusedError} error
-   */
+  /** An action that was sent twice was refused the second time: the first may have done it. @param {RefusedError} error */
   async lookAgain(error) {
-    if (error.status === 401) {
-      say(this.store, error.message, "error");
-      return;
-    }
     const changed = error.conflict?.query;
     this.show(await this.api.get(typeof changed === "number" ? `/api/query/${changed}` : "/api/query"));
-    say(this.store, "The answer to your last action was lost on the way; this is how things stand now.", "warning");
+    this.say("The answer to your last action was lost on the way; this is how things stand now.", "warning");
     this.written();
   }
 }

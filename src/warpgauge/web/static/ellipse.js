@@ -1,21 +1,12 @@
-/**
- * An ellipse in a plane: its shape matrix, its handles, and what a drag, a wheel or a key makes of it. Pure functions.
- *
- * The shape matrix W has the squared half-lengths as eigenvalues: the ellipse is (p - c)' W^-1 (p - c) = 1. The
- * covariance is W over the squared confidence radius.
- * @module
- */
+/** An ellipse in a plane: its shape matrix, its handles, and what a drag, a wheel or a key makes of it. Pure functions. The shape matrix W has the squared half-lengths as eigenvalues: the ellipse is (p - c)' W^-1 (p - c) = 1. The covariance is W over the squared confidence radius. @module */
 
 import { add, norm, subtract } from "./linalg.js";
 
 /** @import { Matrix, Vector } from "./linalg.js" */
 /** @typedef {{centre: Vector, radii: [number, number], angle: number}} Ellipse angle of the first axis, radians */
-/** @typedef {"centre" | "first" | "firstBack" | "second" | "secondBack" | "rim" | "inside"} Handle */
+/** @typedef {"centre" | "first" | "firstBack" | "second" | "secondBack" | "rim"} Handle */
 
-/**
- * @param {Ellipse} ellipse
- * @returns {[Vector, Vector]} unit directions of the two axes
- */
+/** @param {Ellipse} ellipse @returns {[Vector, Vector]} unit directions of the two axes */
 export function axesOfEllipse(ellipse) {
   const [c, s] = [Math.cos(ellipse.angle), Math.sin(ellipse.angle)];
   return [
@@ -24,14 +15,7 @@ export function axesOfEllipse(ellipse) {
   ];
 }
 
-/**
- * The ellipse of a shape matrix. Its first axis is the one nearer to `hint`, so that handles keep their places while
- * one axis grows past the other; a disc takes the hint itself.
- * @param {Vector} centre
- * @param {Matrix} shape
- * @param {number} [hint] angle; without it the first axis is the longer one
- * @returns {Ellipse}
- */
+/** The ellipse of a shape matrix. Its first axis is the one nearer to `hint`, so that handles keep their places while one axis grows past the other; a disc takes the hint itself. @param {Vector} centre @param {Matrix} shape @param {number} [hint] angle; without it the first axis is the longer one @returns {Ellipse} */
 export function ellipseFromShape(centre, shape, hint) {
   const [p, q, r] = [shape[0][0], shape[0][1], shape[1][1]];
   const half = Math.hypot((p - r) / 2, q);
@@ -48,35 +32,20 @@ export function ellipseFromShape(centre, shape, hint) {
   return { centre, radii: swapped ? [radii[1], radii[0]] : [radii[0], radii[1]], angle: angle + (quarter * Math.PI) / 2 };
 }
 
-/**
- * Coordinates along the two axes, from the centre.
- * @param {Ellipse} ellipse
- * @param {Vector} point
- * @returns {[number, number]}
- */
+/** Coordinates along the two axes, from the centre. @param {Ellipse} ellipse @param {Vector} point @returns {[number, number]} */
 export function pointToAxes(ellipse, point) {
   const [dx, dy] = subtract(point, ellipse.centre);
   const [[c, s]] = axesOfEllipse(ellipse);
   return [c * dx + s * dy, -s * dx + c * dy];
 }
 
-/**
- * 1 on the rim, less inside.
- * @param {Ellipse} ellipse
- * @param {Vector} point
- * @returns {number}
- */
+/** 1 on the rim, less inside. @param {Ellipse} ellipse @param {Vector} point @returns {number} */
 export function levelOfPoint(ellipse, point) {
   const [x, y] = pointToAxes(ellipse, point);
   return Math.hypot(x / ellipse.radii[0], y / ellipse.radii[1]);
 }
 
-/**
- * Where the handles are. Those of a small ellipse stand off by `reach` so that each can be caught.
- * @param {Ellipse} ellipse
- * @param {number} reach least distance from the centre, in the ellipse's units
- * @returns {{name: Handle, point: Vector}[]}
- */
+/** Where the handles are. Those of a small ellipse stand off by `reach` so that each can be caught. @param {Ellipse} ellipse @param {number} reach least distance from the centre, in the ellipse's units @returns {{name: Handle, point: Vector}[]} */
 export function handlesOfEllipse(ellipse, reach) {
   const [first, second] = axesOfEllipse(ellipse);
   const [a, b] = ellipse.radii.map((radius) => Math.max(radius, reach));
@@ -89,15 +58,7 @@ export function handlesOfEllipse(ellipse, reach) {
   ];
 }
 
-/**
- * What of an ellipse lies under a point. The rim of a small ellipse lies near its centre: there the nearer one counts, so
- * that a drag at the rim scales and does not move.
- * @param {Ellipse} ellipse
- * @param {Vector} point
- * @param {number} tolerance how near to a handle or, from outside, to the rim counts, in the ellipse's units
- * @param {number} reach as for `handlesOfEllipse`
- * @returns {Handle | null}
- */
+/** What of an ellipse lies under a point. The rim of a small ellipse lies near its centre: there the nearer one counts, so that a drag at the rim scales and does not move. @param {Ellipse} ellipse @param {Vector} point @param {number} tolerance how near to a handle or, from outside, to the rim counts, in the ellipse's units @param {number} reach as for `handlesOfEllipse` @returns {Handle | null} */
 export function handleUnderPoint(ellipse, point, tolerance, reach) {
   const near = handlesOfEllipse(ellipse, reach)
     .map(({ name, point: at }) => ({ name, distance: norm(subtract(point, at)) }))
@@ -108,39 +69,20 @@ export function handleUnderPoint(ellipse, point, tolerance, reach) {
   const rim = level > 0 ? fromCentre / level : Infinity;
   if (near.distance <= tolerance) return near.name === "centre" && fromCentre > Math.max(rim / 2, tolerance / 4) ? "rim" : near.name;
   if (fromCentre - rim >= -tolerance / 2 && fromCentre - rim <= tolerance) return "rim";
-  return level < 1 ? "inside" : null;
+  return null;
 }
 
-/**
- * The ellipse after a handle was dragged.
- * @param {Ellipse} start as it was when the drag began
- * @param {Handle} handle
- * @param {Vector} from where the drag began
- * @param {Vector} to where it is now
- * @param {{floor: number, reach: number}} limits smallest half-length; and as for `handlesOfEllipse`
- * @returns {Ellipse}
- */
+/** The ellipse after a handle was dragged. @param {Ellipse} start as it was when the drag began @param {Handle} handle @param {Vector} from where the drag began @param {Vector} to where it is now @param {{floor: number, reach: number}} limits smallest half-length; and as for `handlesOfEllipse` @returns {Ellipse} */
 export function dragHandle(start, handle, from, to, limits) {
   if (handle === "centre") return { ...start, centre: add(start.centre, subtract(to, from)) };
   if (handle === "rim") {
     const before = levelOfPoint(start, from);
     return before > 0 ? scaledEllipse(start, levelOfPoint(start, to) / before, limits.floor) : start;
   }
-  if (handle === "inside") {
-    const across = Math.abs(pointToAxes(start, to)[1]);
-    return { ...start, radii: [start.radii[0], Math.max(across, limits.floor)] };
-  }
   return dragAxisEnd(start, handle, from, to, limits);
 }
 
-/**
- * @param {Ellipse} start
- * @param {Handle} handle
- * @param {Vector} from
- * @param {Vector} to
- * @param {{floor: number, reach: number}} limits
- * @returns {Ellipse}
- */
+/** @param {Ellipse} start @param {Handle} handle @param {Vector} from @param {Vector} to @param {{floor: number, reach: number}} limits @returns {Ellipse} */
 function dragAxisEnd(start, handle, from, to, limits) {
   const which = handle === "first" || handle === "firstBack" ? 0 : 1;
   const quarterTurns = { first: 0, second: 1, firstBack: 2, secondBack: 3 }[/** @type {"first"} */ (handle)];
@@ -155,61 +97,9 @@ function dragAxisEnd(start, handle, from, to, limits) {
   return { ...start, radii, angle: angle + 2 * Math.PI * Math.round((start.angle - angle) / (2 * Math.PI)) };
 }
 
-/**
- * Both half-lengths times a factor.
- * @param {Ellipse} ellipse
- * @param {number} factor
- * @param {number} floor
- * @returns {Ellipse}
- */
+/** Both half-lengths times a factor. @param {Ellipse} ellipse @param {number} factor @param {number} floor @returns {Ellipse} */
 export function scaledEllipse(ellipse, factor, floor) {
   const bounded = Math.max(factor, floor / Math.min(...ellipse.radii));
   return { ...ellipse, radii: [ellipse.radii[0] * bounded, ellipse.radii[1] * bounded] };
 }
 
-/**
- * The second half-length times a factor.
- * @param {Ellipse} ellipse
- * @param {number} factor
- * @param {number} floor
- * @returns {Ellipse}
- */
-export function stretchedSecond(ellipse, factor, floor) {
-  return { ...ellipse, radii: [ellipse.radii[0], Math.max(ellipse.radii[1] * factor, floor)] };
-}
-
-/**
- * @param {Ellipse} ellipse
- * @param {number} radians
- * @returns {Ellipse}
- */
-export function turnedEllipse(ellipse, radians) {
-  return { ...ellipse, angle: ellipse.angle + radians };
-}
-
-/**
- * What a drag makes: centre where pressed, first axis to where released.
- * @param {Vector} pressed
- * @param {Vector} released
- * @param {number} across second half-length
- * @param {number} floor
- * @returns {Ellipse}
- */
-export function ellipseFromDrag(pressed, released, across, floor) {
-  const [dx, dy] = subtract(released, pressed);
-  return { centre: pressed, radii: [Math.max(Math.hypot(dx, dy), floor), Math.max(across, floor)], angle: Math.atan2(dy, dx) };
-}
-
-/**
- * Presets: a tiny disc, a medium disc, or a shape long along an edge.
- * @param {"point" | "edge" | "blob"} name
- * @param {Ellipse} ellipse
- * @param {number} radius the default one
- * @param {number} [direction] of the edge; the first axis where the image shows none
- * @returns {Ellipse}
- */
-export function presetEllipse(name, ellipse, radius, direction) {
-  if (name === "point") return { ...ellipse, radii: [radius / 2, radius / 2] };
-  if (name === "blob") return { ...ellipse, radii: [radius * 3, radius * 3] };
-  return { ...ellipse, radii: [radius * 6, radius], angle: direction ?? ellipse.angle };
-}

@@ -1,85 +1,73 @@
-/**
- * The page at the end: what was measured, how sure, what is worth a second look, and what to do next.
- * @module
- */
+/** The page at the end: in one sentence what was reached, what is worth a second look, and files to take away. @module */
 
-import { byId, make, rounded, unitName, whenReleased } from "./dom.js";
-import { extentOf } from "./figures.js";
-import { isFlagged, reasonToLook } from "./list.js";
+import { RefusedError } from "./api.js";
 import { progressInWords } from "./progress.js";
-import { takeaway } from "./takeaway.js";
+import { isFlagged, nothingFound, reasonToLook } from "./review.js";
+import { useStore } from "./store.js";
+import { html, useEffect, useState } from "./vendor/preact-htm.js";
+import { extentOf, unitName } from "./words.js";
 
 /** @import { Annotator } from "./annotator.js" */
-/** @import { Drawer } from "./drawer.js" */
+/** @import { Stage } from "./stage.js" */
+/** @import { Leaf } from "./types.js" */
 
-/**
- * @param {Annotator} annotator
- * @param {Drawer} drawer
- */
-export function buildFinish(annotator, drawer) {
+/** @param {{annotator: Annotator, openDrawer: (leaf: Leaf | null) => void}} properties */
+export function Finish({ annotator, openDrawer }) {
   const { stage, store } = annotator;
+  const { done, rows, progress, detectable, drawer } = useStore(store, ["done", "rows", "progress", "detectable", "drawer"]);
+  const [closed, close] = useState(false);
+  const shown = done && !done.start.due && !closed && !drawer;
+  useEffect(() => {
+    if (!done) close(false);
+    if (drawer) close(true);
+    document.body.classList.toggle("finished", Boolean(shown));
+  }, [done, drawer, shown]);
+  if (!done || !shown) return null;
   const { project } = stage;
-  const place = byId("finish");
-  let closed = false;
-  const show = () => {
-    const { done, rows, task, progress, detectable } = store.state;
-    place.hidden = !done || closed || task !== "answer";
-    if (!done) closed = false;
-    document.body.classList.toggle("finished", !place.hidden);
-    if (place.hidden) return;
-    const units = unitName(project.units);
-    const mine = rows.filter((row) => !row.rater || row.rater === project.rater);
-    const flagged = mine.filter(isFlagged);
-    const known = progress ? progress.mean_sd * progress.region : null;
-    place.replaceChildren(make("div", { class: "sheet" },
-      make("h2", {}, "You are done. Thank you."),
-      make("p", {}, done?.reasons.join(" ") ?? ""),
-      make("div", { class: "numbers" },
-        figure(String(done?.placed ?? 0), "matches placed"), figure(String(done?.skipped ?? 0), "skipped"),
-        figure(known ? `± ${rounded(known)} ${units}` : "–", "is how well a typical match is known")),
-      progress ? make("p", {}, progressInWords(progress, units, extentOf(stage.images.fixed)).join(" ")) : null,
-      make("h3", {}, "Worth a second look"),
-      flagged.length
-        ? make("div", { class: "choices" }, ...flagged.map((row) => make("button", { type: "button", "data-look": row.query, onclick: () => void annotator.goTo(row.query) }, `Mark ${row.number}: ${reasonToLook(row, rows, units)}`)))
-        : make("p", { "data-detectable": "" }, nothingFound(detectable, units)),
-      make("h3", {}, "Take with you"),
-      takeaway(stage),
-      make("h3", {}, "What to do next"),
-      make("p", {}, project.compare && project.transforms?.length ? "See how the registration results compare under Review, or close this page: everything is saved." : project.role === "organiser" ? "Everything is saved. Once registration results are added to the project, they are compared here, under Review." : "Close this page: everything is saved, and whoever sent you the link sees it. If you are asked once more, the question appears here by itself."),
-      make("div", { class: "row" }, homeLink(), make("button", { type: "button", class: "primary", "data-act": "review", onclick: () => {
-        close();
-        drawer.open("list");
-      } }, "Review your marks"), make("button", { type: "button", onclick: () => annotator.ownPoints.beginOwn() }, "Add a point of your own"), make("button", { type: "button", "data-act": "undo", onclick: () => void annotator.undo() }, "Undo the last answer"))));
-  };
-  const close = () => {
-    closed = true;
-    show();
-  };
-  store.watch(["done", "rows", "task", "progress"], () => whenReleased(place, show));
-  store.watch(["drawer"], () => store.state.drawer && close()); // which lies below this page
-  show();
-}
-
-/**
- * What it means that no mark is worth a second look: never that all are right.
- * @param {number | null} detectable
- * @param {string} units
- */
-export function nothingFound(detectable, units) {
-  if (detectable === null) return "The marks cannot be checked against each other here.";
-  return `Nothing detectable above ${rounded(detectable)} ${units}: a smaller slip would not show among these marks.`;
-}
-
-/**
- * @param {string} value
- * @param {string} words
- */
-function figure(value, words) {
-  return make("div", { class: "card" }, make("strong", {}, value), make("span", { class: "quiet" }, words));
-}
-
-/** @returns {HTMLElement | null} the way to the next pair, where there are several */
-function homeLink() {
   const { home } = document.documentElement.dataset;
-  return home === undefined ? null : make("a", { class: "button", href: home, "data-act": "home" }, "Go on with another pair");
+  const units = unitName(project.units);
+  const flagged = rows.filter((row) => (!row.rater || row.rater === project.rater) && isFlagged(row));
+  const skipped = done.skipped ? `, ${done.skipped} skipped` : "";
+  return html`<div class="sheet">
+    <h2>You are done. Thank you.</h2>
+    <p data-reached>${done.placed} placed${skipped}. ${done.reasons.join(" ")} ${progress && progressInWords(progress, units, extentOf(stage.images.fixed))[0]}</p>
+    <h3>Worth a second look</h3>
+    ${flagged.length ? html`<div class="choices">${flagged.map((row) => html`<button type="button" data-look=${row.query} onClick=${() => void annotator.go(`/api/query/${row.query}`)}>Mark ${row.number}: ${reasonToLook(row, rows, units)}</button>`)}</div>` : html`<p data-detectable>${nothingFound(detectable, units)}</p>`}
+    <h3>Take with you</h3>
+    <${Takeaway} stage=${stage} />
+    <p class="quiet">Everything is saved; you may close this page. If you are asked once more, the question appears here by itself.</p>
+    <div class="row">${home !== undefined && html`<a class="button" href=${home} data-act="home">Go on with another pair</a>`}
+      <button type="button" class="primary" data-act="review" onClick=${() => openDrawer("list")}>Review your marks</button>
+      <button type="button" data-act="images" onClick=${() => close(true)}>Back to the images</button>
+      <button type="button" data-act="undo" onClick=${() => void annotator.undo()}>Undo the last answer</button></div></div>`;
+}
+
+const FORMATS = [["csv", "CSV"], ["bigwarp", "BigWarp"], ["slicer-json", "3D Slicer"]];
+
+/** One's own marks; for organisers all marks, fused marks and the report. @param {{stage: Stage}} properties */
+export function Takeaway({ stage }) {
+  const { api, project } = stage;
+  const [format, setFormat] = useState("csv");
+  const [words, say] = useState("");
+  const take = async (/** @type {string} */ path) => {
+    say("Being made…");
+    try {
+      const { bytes, headers } = await api.bytes(path);
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([bytes]));
+      link.download = headers.get("Content-Disposition")?.match(/filename="([^"]+)"/)?.[1] ?? "warpgauge";
+      link.click();
+      URL.revokeObjectURL(link.href);
+      say("Downloaded.");
+    } catch (error) {
+      say(error instanceof RefusedError ? error.message : "The server cannot be reached: try again.");
+    }
+  };
+  const button = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string} */ path) => html`<button type="button" data-download=${name} onClick=${() => void take(path)}>${label}</button>`;
+  const marks = (/** @type {string} */ whose, /** @type {string} */ label) => button(whose, label, `/api/download/marks/${whose}?format=${format}`);
+  const organises = project.role === "organiser";
+  // 3D Slicer knows volumes only.
+  return html`<div class="takeaway">${marks("mine", "Your marks")}${organises && [marks("all", "Marks of all raters"), marks("fused", "Fused marks, one per place")]}
+    <select aria-label="Format of the marks" onChange=${(/** @type {any} */ event) => setFormat(event.target.value)}>${FORMATS.filter(([name]) => name !== "slicer-json" || project.d === 3).map(([value, label]) => html`<option value=${value} selected=${format === value}>${label}</option>`)}</select>
+    ${organises && project.transforms.length > 0 && button("report", "Report", "/api/download/report")}<span class="quiet" role="status">${words}</span></div>`;
 }

@@ -1,62 +1,41 @@
-/**
- * What the hand does: click, drag, pan, pinch, wheel, tap, long press. No picture, no state of the page.
- *
- * A movement under 4 screen pixels is a click, however long or short it takes: no fast click is swallowed as a drag.
- * @module
- */
+/** What the hand does: click, drag, pan, pinch, wheel. No picture, no state of the page. A movement under 4 screen pixels is a click, however long or short it takes: no fast click is swallowed as a drag. @module */
 
 /** @import { Vector } from "./linalg.js" */
-/** @typedef {{shift: boolean, alt: boolean, control: boolean, touch: boolean, button: number}} Modifiers button: 0 left, 1 middle, 2 right, -1 none */
+/** @typedef {{shift: boolean, touch: boolean, button: number}} Modifiers button: 0 left, 1 middle, 2 right, -1 none */
 /**
  * @typedef {object} Hand
- * @property {(at: Vector, modifiers: Modifiers) => boolean} holds whether there is something to drag under a touch
+ * @property {(at: Vector, modifiers: Modifiers) => boolean} holds whether there is something to drag under the pointer; else a drag pans
  * @property {(at: Vector, modifiers: Modifiers) => void} click
  * @property {(phase: "start" | "move" | "end" | "cancel", from: Vector, to: Vector, modifiers: Modifiers) => void} drag
  * @property {(shift: Vector) => void} pan
  * @property {(at: Vector, factor: number) => void} pinch
- * @property {(at: Vector | null, modifiers?: Modifiers) => void} hover
- * @property {(modifiers: Modifiers) => boolean} [grips] whether a drag with another button than the left does something else than pan
+ * @property {(at: Vector | null) => void} hover
  */
-/** @typedef {{id: number, x: number, y: number, button: number, touch: boolean, shift: boolean, alt: boolean, control: boolean}} PointerLike */
+/** @typedef {{id: number, x: number, y: number, button: number, touch: boolean, shift: boolean}} PointerLike */
 
 export const CLICK_RADIUS = 4;
-export const LONG_PRESS = 400;
 
-/** Whether the hand is a finger: then there may be no keys, and a drag pans. */
+/** Whether the hand is a finger: then there may be no keys. */
 export function byFinger() {
   return globalThis.matchMedia?.("(pointer: coarse)").matches ?? false;
 }
 
 /** @type {[RegExp, string][]} */
-const FINGER = [
-  [/\bClick\b/g, "Tap"], [/\bclick\b/g, "tap"], [/\bdrag (instead|to show)/g, "press, hold and drag $1"], [/\bEnter (?:accepts(?: it)?|saves it)\b/g, "Accept saves it"],
-  [/\bpress Enter\b/g, "choose Accept"], [/\bPress Enter\b/g, "Choose Accept"], [/\bpress S\b/g, "choose Cannot tell"], [/\bHandles or (Shift\+)?\[ \] change\b/g, "Its handles change"],
-  [/, or press Space[^;]*/g, ""],
-];
+const FINGER = [[/\bClick\b/g, "Tap"], [/\bclick\b/g, "tap"], [/\bEnter (?:accepts|saves) it\b/g, "Accept saves it"], [/\bpress Enter\b/g, "choose Accept"], [/\bpress S\b/g, "choose Cannot tell"], [/, or press Space[^;.]*/g, ""]];
 
-/**
- * A sentence for the hand that is there: what is clicked with a mouse is tapped with a finger.
- * @param {string} sentence
- * @param {boolean} [finger]
- * @returns {string}
- */
+/** A sentence for the hand that is there: what is clicked with a mouse is tapped with a finger. @param {string} sentence @param {boolean} [finger] */
 export function forHand(sentence, finger = byFinger()) {
   return finger ? FINGER.reduce((text, [mouse, touch]) => text.replace(mouse, touch), sentence) : sentence;
 }
 
 /** The machine behind the events, without a browser. */
 export class GestureMachine {
-  /**
-   * @param {Hand} hand
-   * @param {{set: (run: () => void, ms: number) => any, clear: (timer: any) => void}} timers
-   */
-  constructor(hand, timers) {
+  /** @param {Hand} hand */
+  constructor(hand) {
     this.hand = hand;
-    this.timers = timers;
-    this.space = false;
     /** @type {Map<number, Vector>} */
     this.fingers = new Map();
-    /** @type {null | {id: number, kind: "press" | "drag" | "pan" | "pinch" | "spent", from: Vector, last: Vector, modifiers: Modifiers, timer: any}} */
+    /** @type {null | {id: number, kind: "press" | "drag" | "pan" | "pinch", from: Vector, last: Vector, modifiers: Modifiers}} */
     this.now = null;
   }
 
@@ -64,26 +43,20 @@ export class GestureMachine {
   down(event) {
     const at = [event.x, event.y];
     if (event.touch) this.fingers.set(event.id, at);
-    if (event.touch && this.fingers.size === 2) {
-      this.abandon();
-      this.now = { id: event.id, kind: "pinch", from: at, last: at, modifiers: modifiersOf(event), timer: null };
-      return;
-    }
+    const pinching = event.touch && this.fingers.size === 2;
+    if (pinching) this.abandon();
     if (this.now) return;
-    const modifiers = modifiersOf(event);
-    const other = event.button !== 0 || this.space;
-    const gripped = other && !this.space && (this.hand.grips?.(modifiers) ?? false);
-    this.now = { id: event.id, kind: gripped ? "drag" : other ? "pan" : "press", from: at, last: at, modifiers, timer: null };
-    if (gripped) this.hand.drag("start", at, at, modifiers);
-    if (event.touch) this.now.timer = this.timers.set(() => this.longPress(), LONG_PRESS);
+    const other = event.button !== 0;
+    this.now = { id: event.id, kind: pinching ? "pinch" : other ? "drag" : "press", from: at, last: at, modifiers: modifiersOf(event) };
+    if (other) this.hand.drag("start", at, at, this.now.modifiers);
   }
 
   /** @param {PointerLike} event */
   move(event) {
     const at = [event.x, event.y];
-    const now = this.now;
+    const { now } = this;
     if (!now) {
-      this.hand.hover(at, modifiersOf(event));
+      this.hand.hover(at);
       return;
     }
     if (now.kind === "pinch") {
@@ -92,38 +65,30 @@ export class GestureMachine {
     }
     if (event.id !== now.id) return;
     if (event.touch) this.fingers.set(event.id, at);
-    if (now.kind === "press" && Math.hypot(at[0] - now.from[0], at[1] - now.from[1]) >= CLICK_RADIUS) this.begin(event.touch);
-    // What a finger drags over empty ground is the picture; with the mouse it is an ellipse.
+    if (now.kind === "press" && Math.hypot(at[0] - now.from[0], at[1] - now.from[1]) >= CLICK_RADIUS) this.begin(now);
     if (now.kind === "pan") this.hand.pan([at[0] - now.last[0], at[1] - now.last[1]]);
-    if (now.kind === "drag") this.hand.drag("move", now.from, at, modifiersOf(event));
-    if (now.kind !== "press") this.hand.hover(event.touch ? null : at);
-    now.last = at;
+    if (now.kind === "drag") this.hand.drag("move", now.from, at, now.modifiers);
+    if (now.kind !== "press") {
+      this.hand.hover(event.touch ? null : at);
+      now.last = at;
+    }
   }
 
   /** @param {PointerLike} event */
   up(event) {
-    const at = [event.x, event.y];
     this.fingers.delete(event.id);
-    const now = this.now;
-    if (!now) return;
-    if (now.kind === "pinch") {
-      if (this.fingers.size === 0) this.now = null;
-      return;
-    }
-    if (event.id !== now.id) return;
-    this.timers.clear(now.timer);
+    const { now } = this;
+    if (!now || (now.kind === "pinch" ? this.fingers.size > 0 : event.id !== now.id)) return;
     this.now = null;
     if (now.kind === "press") this.hand.click(now.from, now.modifiers);
-    if (now.kind === "drag") this.hand.drag("end", now.from, at, modifiersOf(event));
+    if (now.kind === "drag") this.hand.drag("end", now.from, [event.x, event.y], now.modifiers);
   }
 
   /** The browser took the pointer away, or the key Escape was pressed. */
   abandon() {
-    const now = this.now;
-    if (!now) return;
-    this.timers.clear(now.timer);
+    const { now } = this;
     this.now = null;
-    if (now.kind === "drag") this.hand.drag("cancel", now.from, now.last, now.modifiers);
+    if (now?.kind === "drag") this.hand.drag("cancel", now.from, now.last, now.modifiers);
   }
 
   /** @param {number} id */
@@ -132,26 +97,13 @@ export class GestureMachine {
     if (this.fingers.size === 0) this.abandon();
   }
 
-  /** @param {boolean} touch */
-  begin(touch) {
-    const now = this.now;
-    if (!now) return;
-    this.timers.clear(now.timer);
-    now.kind = touch && !this.hand.holds(now.from, now.modifiers) ? "pan" : "drag";
+  /** A press has become a movement. @param {NonNullable<GestureMachine["now"]>} now */
+  begin(now) {
+    now.kind = this.hand.holds(now.from, now.modifiers) ? "drag" : "pan";
     if (now.kind === "drag") this.hand.drag("start", now.from, now.from, now.modifiers);
   }
 
-  longPress() {
-    const now = this.now;
-    if (now?.kind !== "press") return;
-    now.kind = "drag";
-    this.hand.drag("start", now.from, now.from, now.modifiers);
-  }
-
-  /**
-   * @param {number} id
-   * @param {Vector} at
-   */
+  /** @param {number} id @param {Vector} at */
   movePinch(id, at) {
     const before = [...this.fingers.values()];
     if (!this.fingers.has(id) || before.length < 2) return;
@@ -164,19 +116,12 @@ export class GestureMachine {
   }
 }
 
-/**
- * @param {PointerLike} event
- * @returns {Modifiers}
- */
-function modifiersOf({ shift, alt, control, touch, button }) {
-  return { shift, alt, control, touch, button };
+/** @param {PointerLike} event @returns {Modifiers} */
+function modifiersOf({ shift, touch, button }) {
+  return { shift, touch, button };
 }
 
-/**
- * How far a wheel was turned, in notches, whatever the device and the browser's unit; down is positive.
- * @param {{deltaX: number, deltaY: number, deltaMode: number}} event
- * @returns {number}
- */
+/** How far a wheel was turned, in notches, whatever the device and the browser's unit; down is positive. @param {{deltaX: number, deltaY: number, deltaMode: number}} event @returns {number} */
 export function wheelNotches(event) {
   // With Shift held, browsers turn the wheel sideways.
   const delta = Math.abs(event.deltaY) >= Math.abs(event.deltaX) ? event.deltaY : event.deltaX;
@@ -184,48 +129,20 @@ export function wheelNotches(event) {
   return Math.max(-3, Math.min(3, pixels / 100));
 }
 
-/** True while the space bar is held: then a drag pans. */
-let spaceHeld = false;
-let spaceDragged = false;
-
-/** @param {boolean} held */
-export function holdSpace(held) {
-  if (held && !spaceHeld) spaceDragged = false;
-  spaceHeld = held;
-}
-
-/** Whether something was dragged while the space bar was held last. */
-export function draggedWithSpace() {
-  return spaceDragged;
-}
-
-/**
- * Bind the machine to an element.
- * @param {HTMLElement} element
- * @param {Hand} hand
- * @param {(at: Vector, notches: number, modifiers: Modifiers) => void} wheel
- * @returns {GestureMachine}
- */
+/** Bind the machine to an element. @param {HTMLElement} element @param {Hand} hand @param {(at: Vector, notches: number, sideways: boolean) => void} wheel sideways: with Shift or Ctrl held @returns {GestureMachine} */
 export function listenToHand(element, hand, wheel) {
-  const timers = { set: (/** @type {() => void} */ run, /** @type {number} */ ms) => setTimeout(run, ms), clear: clearTimeout.bind(globalThis) };
-  const machine = new GestureMachine(hand, timers);
+  const machine = new GestureMachine(hand);
+  /** @param {MouseEvent} event @returns {Vector} */
+  const within = (event) => {
+    const box = element.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
   /** @param {PointerEvent} event @returns {PointerLike} */
   const plain = (event) => {
-    const box = element.getBoundingClientRect();
-    return {
-      id: event.pointerId,
-      x: event.clientX - box.left,
-      y: event.clientY - box.top,
-      button: event.button,
-      touch: event.pointerType === "touch",
-      shift: event.shiftKey,
-      alt: event.altKey,
-      control: event.ctrlKey || event.metaKey,
-    };
+    const [x, y] = within(event);
+    return { id: event.pointerId, x, y, button: event.button, touch: event.pointerType === "touch", shift: event.shiftKey };
   };
   element.addEventListener("pointerdown", (event) => {
-    machine.space = spaceHeld;
-    if (spaceHeld) spaceDragged = true;
     try {
       element.setPointerCapture(event.pointerId);
     } catch {
@@ -240,16 +157,10 @@ export function listenToHand(element, hand, wheel) {
   element.addEventListener("pointercancel", (event) => machine.cancel(event.pointerId));
   element.addEventListener("pointerleave", () => machine.now || hand.hover(null));
   element.addEventListener("contextmenu", (event) => event.preventDefault());
-  element.addEventListener(
-    "wheel",
-    (event) => {
-      event.preventDefault();
-      const box = element.getBoundingClientRect();
-      const at = [event.clientX - box.left, event.clientY - box.top];
-      const modifiers = { shift: event.shiftKey, alt: event.altKey, control: event.ctrlKey || event.metaKey, touch: false, button: -1 };
-      wheel(at, wheelNotches(event), modifiers);
-    },
-    { passive: false },
-  );
+  const turned = (/** @type {WheelEvent} */ event) => {
+    event.preventDefault();
+    wheel(within(event), wheelNotches(event), event.shiftKey || event.ctrlKey || event.metaKey);
+  };
+  element.addEventListener("wheel", turned, { passive: false });
   return machine;
 }

@@ -1,12 +1,11 @@
-/**
- * What the browser keeps for a rater from one visit to the next.
- * @module
- */
+/** What the browser keeps for a rater from one visit to the next. @module */
 
-/**
- * @param {string} key
- * @returns {any} null where there is nothing, or nothing that can be read
- */
+/** Keys of what belongs to one rater in one project; pairs of one server may have the same name. @param {{name: string, rater: string}} project @param {string} what */
+export function keyFor({ name, rater }, what) {
+  return `warpgauge:${what}:${name}:${rater}${document.documentElement.dataset.root ?? ""}`;
+}
+
+/** @param {string} key @returns {any} null where there is nothing, or nothing that can be read */
 export function kept(key) {
   try {
     return JSON.parse(localStorage.getItem(key) ?? "null");
@@ -15,13 +14,11 @@ export function kept(key) {
   }
 }
 
-/**
- * @param {string} key
- * @param {unknown} value
- */
+/** @param {string} key @param {unknown} value null removes it */
 export function keep(key, value) {
   try {
-    localStorage.setItem(key, JSON.stringify(value));
+    if (value === null) localStorage.removeItem(key);
+    else localStorage.setItem(key, JSON.stringify(value));
   } catch {
     // Storage is full or forbidden: it lives as long as the page does.
   }

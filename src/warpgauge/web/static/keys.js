@@ -1,7 +1,4 @@
-/**
- * Commands and the keyboard. The key overlay, the buttons and the keyboard are made from one table.
- * @module
- */
+/** Commands and the keyboard. The list of keys, the buttons and the keyboard are made from one table. @module */
 
 /**
  * @typedef {object} Command
@@ -9,20 +6,12 @@
  * @property {string} label
  * @property {string[]} keys as `keyOfEvent` names them
  * @property {string} shown how the key is written
- * @property {string} group
- * @property {string} [short] label of its button at the bottom
  * @property {() => void} run
  * @property {() => void} [release] for a key that is held
- * @property {() => boolean} [pressed] whether it is switched on
  * @property {boolean} [repeats] whether a key that is held does it again
- * @property {boolean} [main] has a button at the bottom
  */
 
-/**
- * A key with its modifiers, letters in lower case: "z", "Shift+z", "Alt+ArrowUp", "?".
- * @param {{key: string, shiftKey: boolean, altKey: boolean, ctrlKey: boolean, metaKey: boolean}} event
- * @returns {string}
- */
+/** A key with its modifiers, letters in lower case: "z", "Shift+z", "Shift+ArrowUp", "?". @param {{key: string, shiftKey: boolean, altKey: boolean, ctrlKey: boolean, metaKey: boolean}} event @returns {string} */
 export function keyOfEvent(event) {
   const letter = event.key.length === 1;
   const key = letter ? event.key.toLowerCase() : event.key;
@@ -35,28 +24,20 @@ export function keyOfEvent(event) {
   return `${control}${event.altKey && !written ? "Alt+" : ""}${shift}${key}`;
 }
 
-/**
- * Whether the keyboard belongs to what has the focus, and not to the page.
- * @param {EventTarget | null} target
- * @param {string} key
- * @returns {boolean}
- */
+/** Whether the keyboard belongs to what has the focus, and not to the page. @param {EventTarget | null} target @param {string} key @returns {boolean} */
 export function belongsToControl(target, key) {
   if (!(target instanceof HTMLElement)) return false;
   if (document.querySelector("dialog[open]")) return true;
-  if (target instanceof HTMLTextAreaElement) return true;
+  if (key === "Escape") return false;
+  if (target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement) return true;
   if (target instanceof HTMLInputElement && !["button", "checkbox", "radio"].includes(target.type)) {
     return target.type !== "range" || key.startsWith("Arrow");
   }
-  if (target instanceof HTMLSelectElement) return key !== "Escape";
   if (target.closest("[role=tablist]") && key.startsWith("Arrow")) return true;
   return (key === "Enter" || key === " ") && target.matches("button, a, summary, input, [role=button], tr.go");
 }
 
-/**
- * Bind the table to the keyboard.
- * @param {Command[]} commands
- */
+/** Bind the table to the keyboard. @param {Command[]} commands */
 export function listenToKeys(commands) {
   const byKey = new Map(commands.flatMap((command) => command.keys.map((key) => [key, command])));
   /** @type {Command | null} */
@@ -67,12 +48,9 @@ export function listenToKeys(commands) {
     const command = byKey.get(key);
     if (!command) return;
     event.preventDefault();
-    if (command.release) {
-      if (held) return;
-      held = command;
-    }
-    if (event.repeat && !command.repeats && !command.group.startsWith("Shape")) return;
-    command.run();
+    if (command.release && held) return;
+    if (command.release) held = command;
+    if (!event.repeat || command.repeats) command.run();
   });
   const letGo = () => {
     held?.release?.();
@@ -82,44 +60,18 @@ export function listenToKeys(commands) {
   globalThis.addEventListener("blur", letGo);
 }
 
-/**
- * The space bar: held and dragged it pans, pressed alone it puts a mark.
- * @param {(held: boolean) => void} hold
- * @param {() => boolean} used whether something was dragged since
- * @param {() => void} pressed
- */
-export function listenToSpace(hold, used, pressed) {
-  let down = false;
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== " " || belongsToControl(event.target, " ")) return;
-    event.preventDefault();
-    down = true;
-    hold(true);
-  });
-  document.addEventListener("keyup", (event) => {
-    if (event.key !== " ") return;
-    hold(false);
-    if (down && !used()) pressed();
-    down = false;
-  });
-}
-
 /** Show where the keyboard is only to those who use it to move. */
 export function showFocusToKeys() {
   document.addEventListener("keydown", (event) => event.key === "Tab" && document.body.classList.add("by-keys"));
   document.addEventListener("pointerdown", () => document.body.classList.remove("by-keys"));
 }
 
-/**
- * After a button was clicked by hand the keys go on working on the images: Enter accepts, it does not click again.
- * @param {() => void} focusImages
- */
+/** After a button was clicked by hand the keys go on working on the images: Enter accepts, it does not click again. @param {() => void} focusImages */
 export function giveFocusBack(focusImages) {
   document.addEventListener("click", (event) => {
     // Clicked by the keyboard: the focus is where the user put it.
     if (event.detail === 0 || document.querySelector("dialog[open]")) return;
-    // The way of the event: the button itself may be gone by now.
     const on = (/** @type {string} */ what) => event.composedPath().some((one) => one instanceof Element && one.matches(what));
-    if (on("button, input[type=checkbox]") && on("#top, .pane, #bottom, #drawer")) focusImages();
+    if (on("button, input[type=checkbox], tr.go") && on("#top, #bottom, #drawer, #menu") && !on("#drawer [role=tab]")) focusImages();
   });
 }

@@ -1,13 +1,11 @@
-/**
- * Maps as pictures: a colour for what is known, hatching for what is not, and a legend in words.
- * @module
- */
+/** Maps as pictures: a colour for what is known, hatching for what is not, and a legend in words. @module */
 
-import { scaleAnchors, scaleColour } from "./colour.js";
-import { make, rounded, unitName } from "./dom.js";
+import { SCALES, scaleColour } from "./colour.js";
 import { canvasOf } from "./planepicture.js";
+import { html } from "./vendor/preact-htm.js";
+import { rounded, unitName } from "./words.js";
 
-/** @typedef {"entropy" | "sd" | "error" | "blended"} Kind */
+/** @typedef {"entropy" | "blended"} Kind */
 /**
  * @typedef {object} MapPicture
  * @property {Kind} kind
@@ -19,22 +17,15 @@ import { canvasOf } from "./planepicture.js";
 /** Entropies that differ by less are one shade, nats: 5 % of a standard deviation in the plane. */
 const SAME = 0.1;
 
-/**
- * For each element of a map its place on the colour scale, 0 to 1, and how far it is known, 1 to 0.
- * @param {Kind} kind
- * @param {Float32Array} values
- * @param {[number, number] | null} limits entropies between which knowledge ends
- * @returns {{place: Float32Array, known: Float32Array, range: number[]}}
- */
+/** For each element of a map its place on the colour scale, 0 to 1, and how far it is known, 1 to 0. @param {Kind} kind @param {Float32Array} values @param {[number, number] | null} limits entropies between which knowledge ends @returns {{place: Float32Array, known: Float32Array, range: number[]}} */
 export function readMap(kind, values, limits) {
-  const channels = kind === "blended" ? 2 : 1;
-  const count = values.length / channels;
+  const count = values.length / (kind === "blended" ? 2 : 1);
   const place = new Float32Array(count);
   const known = new Float32Array(count).fill(1);
-  if (kind === "error" || kind === "blended") {
+  if (kind === "blended") {
     for (let i = 0; i < count; i++) {
-      place[i] = values[i * channels];
-      known[i] = Number.isNaN(place[i]) ? 0 : kind === "blended" ? values[i * 2 + 1] : 1;
+      place[i] = values[i * 2];
+      known[i] = Number.isNaN(place[i]) ? 0 : values[i * 2 + 1];
     }
     return { place, known, range: [0, 0.5, 1] };
   }
@@ -50,11 +41,7 @@ export function readMap(kind, values, limits) {
   return { place, known, range: [at(0), at(0.5), at(1)] };
 }
 
-/**
- * Which share of sorted values lies below one of them, 0 for the smallest and 1 for the largest; ties lie in their middle.
- * @param {Float32Array} sorted
- * @param {number} value
- */
+/** Which share of sorted values lies below one of them, 0 for the smallest and 1 for the largest; ties lie in their middle. @param {Float32Array} sorted @param {number} value */
 function shareBelow(sorted, value) {
   const first = (/** @type {(one: number) => boolean} */ from) => {
     let [low, high] = [0, sorted.length];
@@ -69,17 +56,12 @@ function shareBelow(sorted, value) {
   return below === 0 ? 0 : notAbove === sorted.length ? 1 : (below + notAbove - 1) / 2 / (sorted.length - 1);
 }
 
-/**
- * @param {Kind} kind
- * @param {Float32Array} values
- * @param {Headers} headers
- * @returns {MapPicture}
- */
+/** @param {Kind} kind @param {Float32Array} values @param {Headers} headers @returns {MapPicture} */
 export function mapPicture(kind, values, headers) {
   const [height, width] = [Number(headers.get("X-Height")), Number(headers.get("X-Width"))];
   const { place, known, range } = readMap(kind, values, JSON.parse(headers.get("X-Known-From-To") ?? "null"));
   const [colour, unknown] = [new ImageData(width, height), new ImageData(width, height)];
-  const scale = kind === "error" || kind === "blended" ? "error" : "uncertainty";
+  const scale = kind === "blended" ? "error" : "uncertainty";
   for (let i = 0; i < place.length; i++) {
     const [r, g, b] = Number.isNaN(place[i]) ? [0, 0, 0] : scaleColour(scale, place[i]);
     // What is not known has no colour of good or bad: the entropy itself may be shown there, an error not.
@@ -90,47 +72,26 @@ export function mapPicture(kind, values, headers) {
   return { kind, colour: canvasOf(colour), unknown: canvasOf(unknown), range };
 }
 
-/**
- * How strongly to hatch. An error that is half known is half hatched. The entropy has a shade of its own everywhere, so
- * that hatching marks only where less than half is known.
- * @param {Kind} kind
- * @param {number} known 1 to 0
- * @returns {number}
- */
+/** How strongly to hatch. An error that is half known is half hatched. The entropy has a shade of its own everywhere, so that hatching marks only where less than half is known. @param {Kind} kind @param {number} known 1 to 0 @returns {number} */
 export function hatchStrength(kind, known) {
   return kind === "entropy" ? Math.max(0, 1 - 2 * known) : 1 - known;
 }
 
-/**
- * Standard deviation of an isotropic normal with this entropy: what people can picture.
- * @param {number} entropy nats
- * @param {number} d
- * @returns {number}
- */
+/** Standard deviation of an isotropic normal with this entropy: what people can picture. @param {number} entropy nats @param {number} d @returns {number} */
 export function deviationOfEntropy(entropy, d) {
   return Math.exp(entropy / d) / Math.sqrt(2 * Math.PI * Math.E);
 }
 
-/**
- * What the colours mean, in words.
- * @param {MapPicture} map
- * @param {{transform: string | null, d: number, units: string, region: number}} of region: half-width at the project's level per standard deviation
- * @returns {HTMLElement}
- */
-export function mapLegend(map, { transform, d, units, region }) {
-  const known = (/** @type {number} */ value) => `${rounded(region * (map.kind === "sd" ? value : deviationOfEntropy(value, d)))} ${unitName(units)}`;
-  const error = map.kind === "error" || map.kind === "blended";
+/** What the colours mean, in words. @param {{map: MapPicture, transform: string | null, d: number, units: string, region: number}} of region: half-width at the project's level per standard deviation */
+export function Legend({ map, transform, d, units, region }) {
   const unit = unitName(units);
-  const title = error ? `${map.kind === "error" ? "Error" : "Error, where it is known"}: ${transform} (score from 0 to 1)` : `How well the match is known (± half-width of its region, ${unit})`;
+  const known = (/** @type {number} */ value) => `${rounded(region * deviationOfEntropy(value, d))} ${unit}`;
+  const error = map.kind === "blended";
   const ends = error ? ["0: agrees", "1: contradicts"] : [`sure: ± ${known(map.range[0])}`, `half: ± ${known(map.range[1])}`, `unsure: ± ${known(map.range[2])}`];
-  const bar = make("div", { class: "bar" });
-  for (const colour of scaleAnchors(error ? "error" : "uncertainty")) {
-    const part = make("span");
-    part.style.background = colour;
-    bar.append(part);
-  }
-  const hatch = map.kind === "error" ? "outside the transform" : "not enough annotations";
-  return make("div", { class: "legend" }, make("div", {}, title), bar,
-    make("div", { class: "ends" }, ...ends.map((words) => make("span", {}, words))),
-    make("div", {}, make("span", { class: "unknown" }), hatch));
+  return html`<div class="legend">
+    <div>${error ? `Error of ${transform}, where it is known (0 to 1)` : `How well the match is known (±, ${unit})`}</div>
+    <div class="bar">${SCALES[error ? "error" : "uncertainty"].map((colour) => html`<span style=${{ background: colour }}></span>`)}</div>
+    <div class="ends">${ends.map((words) => html`<span>${words}</span>`)}</div>
+    <div><span class="unknown"></span>not enough answers</div>
+  </div>`;
 }

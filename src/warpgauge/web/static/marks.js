@@ -1,12 +1,8 @@
-/**
- * How marks look: one shape and one colour-blind-safe colour (Okabe and Ito) for each kind, with a dark halo so that
- * they show on any tissue.
- * @module
- */
+/** How marks look: one shape and one colour-blind-safe colour (Okabe and Ito) for each kind, with a dark halo so that they show on any tissue. @module */
 
-import { length } from "./dom.js";
 import { handlesOfEllipse } from "./ellipse.js";
 import { planeToScreen, turnToScreen } from "./viewport.js";
+import { length } from "./words.js";
 
 /** @import { Ellipse } from "./ellipse.js" */
 /** @import { Vector } from "./linalg.js" */
@@ -19,20 +15,11 @@ export const COLOURS = {
   former: "#FFFFFF",
   outlier: "#FF8A3D",
   skipped: "#FFFFFF",
-  candidate: "#009E73",
-  ghost: "#E8E8E8",
-  grid: "#56B4E9",
 };
 const HALO = "rgba(0, 0, 0, 0.75)";
 const LINE = 1.5;
 
-/**
- * Draw a path twice: the halo, then the line.
- * @param {CanvasRenderingContext2D} context
- * @param {string} colour
- * @param {() => void} path
- * @param {{alpha?: number, dash?: number[], width?: number, fill?: string, halo?: number}} [look]
- */
+/** Draw a path twice: the halo, then the line. @param {CanvasRenderingContext2D} context @param {string} colour @param {() => void} path @param {{alpha?: number, dash?: number[], width?: number, fill?: string, halo?: number}} [look] */
 export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], width = LINE, fill, halo = 1.6 } = {}) {
   context.save();
   context.globalAlpha = alpha;
@@ -53,40 +40,20 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
   context.restore();
 }
 
-/**
- * The path of a cross that leaves its middle free.
- * @param {CanvasRenderingContext2D} context
- * @param {Vector} at screen
- * @param {number} inner
- * @param {number} outer
- */
+/** The path of a cross that leaves its middle free. @param {CanvasRenderingContext2D} context @param {Vector} at screen @param {number} inner @param {number} outer */
 export function cross(context, [x, y], inner, outer) {
   for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
     line(context, [x + dx * inner, y + dy * inner], [x + dx * outer, y + dy * outer]);
   }
 }
 
-/**
- * The point asked for: a crosshair that leaves its middle free.
- * @param {CanvasRenderingContext2D} context
- * @param {Vector} at screen
- * @param {number} [alpha]
- * @param {number} [size]
- * @param {string} [colour]
- */
+/** The point asked for: a crosshair that leaves its middle free. @param {CanvasRenderingContext2D} context @param {Vector} at screen @param {number} [alpha] @param {number} [size] @param {string} [colour] */
 export function drawQuery(context, [x, y], alpha = 1, size = 20, colour = COLOURS.query) {
   strokeWithHalo(context, colour, () => cross(context, [x, y], size / 4, size), { alpha, width: 2 });
   strokeWithHalo(context, colour, () => context.arc(x, y, 1, 0, 2 * Math.PI), { alpha });
 }
 
-/**
- * An ellipse of a plane.
- * @param {CanvasRenderingContext2D} context
- * @param {View} view
- * @param {Ellipse} ellipse
- * @param {string} colour
- * @param {{alpha?: number, dash?: number[], width?: number, fill?: string}} [look]
- */
+/** An ellipse of a plane. @param {CanvasRenderingContext2D} context @param {View} view @param {Ellipse} ellipse @param {string} colour @param {{alpha?: number, dash?: number[], width?: number, fill?: string}} [look] */
 export function drawEllipse(context, view, ellipse, colour, look) {
   const [x, y] = planeToScreen(view, ellipse.centre);
   const [a, b] = ellipse.radii.map((radius) => Math.max(radius * view.scale, 0.5));
@@ -94,26 +61,14 @@ export function drawEllipse(context, view, ellipse, colour, look) {
   strokeWithHalo(context, colour, () => context.ellipse(x, y, a, b, angle, 0, 2 * Math.PI), look);
 }
 
-/**
- * The angle on the screen of a direction in the plane.
- * @param {View} view
- * @param {number} angle
- * @returns {number}
- */
+/** The angle on the screen of a direction in the plane. @param {View} view @param {number} angle @returns {number} */
 function screenAngle(view, angle) {
   if (!view.turn) return angle;
   const [x, y] = turnToScreen(view, [Math.cos(angle), Math.sin(angle)]);
   return Math.atan2(y, x);
 }
 
-/**
- * The handles of one's own ellipse: squares at the ends of the first axis, diamonds at those of the second.
- * @param {CanvasRenderingContext2D} context
- * @param {View} view
- * @param {Ellipse} ellipse
- * @param {number} reach plane units
- * @param {string | null} active name of the handle under the pointer
- */
+/** The handles of one's own ellipse: squares at the ends of the first axis, diamonds at those of the second. @param {CanvasRenderingContext2D} context @param {View} view @param {Ellipse} ellipse @param {number} reach plane units @param {string | null} active name of the handle under the pointer */
 export function drawHandles(context, view, ellipse, reach, active) {
   const centre = planeToScreen(view, ellipse.centre);
   for (const { name, point } of handlesOfEllipse(ellipse, reach)) {
@@ -132,22 +87,13 @@ export function drawHandles(context, view, ellipse, reach, active) {
   }
 }
 
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {Vector} from
- * @param {Vector} to
- */
+/** @param {CanvasRenderingContext2D} context @param {Vector} from @param {Vector} to */
 function line(context, from, to) {
   context.moveTo(from[0], from[1]);
   context.lineTo(to[0], to[1]);
 }
 
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {Vector} at
- * @param {number} size
- * @param {number} angle
- */
+/** @param {CanvasRenderingContext2D} context @param {Vector} at @param {number} size @param {number} angle */
 function square(context, [x, y], size, angle) {
   const arm = size * Math.SQRT2;
   for (let k = 0; k < 4; k++) {
@@ -159,13 +105,7 @@ function square(context, [x, y], size, angle) {
   context.closePath();
 }
 
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {Vector} at
- * @param {string} colour
- * @param {number} size
- * @param {number} [alpha]
- */
+/** @param {CanvasRenderingContext2D} context @param {Vector} at @param {string} colour @param {number} size @param {number} [alpha] */
 export function drawPlus(context, [x, y], colour, size, alpha = 1) {
   strokeWithHalo(context, colour, () => {
     line(context, [x - size, y], [x + size, y]);
@@ -173,14 +113,7 @@ export function drawPlus(context, [x, y], colour, size, alpha = 1) {
   }, { alpha });
 }
 
-/**
- * A former answer: a light ring with a dark halo, which shows on bright tissue and on black; an outlier is a triangle, a
- * skipped question a dot.
- * @param {CanvasRenderingContext2D} context
- * @param {Vector} at
- * @param {"former" | "outlier" | "skipped"} kind
- * @param {{alpha?: number, label?: string, left?: boolean}} [look] left: its number stands left of it
- */
+/** A former answer: a light ring with a dark halo, which shows on bright tissue and on black; an outlier is a triangle, a skipped question a dot. @param {CanvasRenderingContext2D} context @param {Vector} at @param {"former" | "outlier" | "skipped"} kind @param {{alpha?: number, label?: string, left?: boolean}} [look] left: its number stands left of it */
 export function drawFormer(context, [x, y], kind, { alpha = 1, label, left = false } = {}) {
   const path = {
     former: () => context.arc(x, y, 5.5, 0, 2 * Math.PI),
@@ -196,25 +129,7 @@ export function drawFormer(context, [x, y], kind, { alpha = 1, label, left = fal
   if (label) drawText(context, label, [left ? x - 9 : x + 9, y + 4], { alpha, size: 12, align: left ? "right" : "left" });
 }
 
-/**
- * A place that may be marked instead of the one asked for, and how much less it tells.
- * @param {CanvasRenderingContext2D} context
- * @param {Vector} at
- * @param {number} cost percent
- * @param {number} alpha
- */
-export function drawOffer(context, [x, y], cost, alpha) {
-  strokeWithHalo(context, COLOURS.query, () => context.arc(x, y, 6, 0, 2 * Math.PI), { alpha, width: 2, fill: "rgba(0, 0, 0, 0.25)" });
-  drawText(context, cost < 1 ? "±0 %" : `−${cost} %`, [x + 10, y + 4], { alpha, size: 12 });
-}
-
-/**
- * Text with a halo.
- * @param {CanvasRenderingContext2D} context
- * @param {string} text
- * @param {Vector} at
- * @param {{alpha?: number, align?: CanvasTextAlign, size?: number}} [look]
- */
+/** Text with a halo. @param {CanvasRenderingContext2D} context @param {string} text @param {Vector} at @param {{alpha?: number, align?: CanvasTextAlign, size?: number}} [look] */
 export function drawText(context, text, [x, y], { alpha = 1, align = "left", size = 13 } = {}) {
   context.save();
   context.globalAlpha = alpha;
@@ -229,36 +144,24 @@ export function drawText(context, text, [x, y], { alpha = 1, align = "left", siz
   context.restore();
 }
 
-/**
- * How visible a mark is that lies `away` slices from the one shown: it fades, it never vanishes.
- * @param {number} away slices
- * @returns {number}
- */
+/** How visible a mark is that lies `away` slices from the one shown: it fades, it never vanishes. @param {number} away slices @returns {number} */
 export function fade(away) {
   return Math.max(0.18, 1 - Math.max(0, Math.abs(away) - 0.5) / 6);
 }
 
-/**
- * A scale bar on a dark plate, which shows on any tissue.
- * @param {CanvasRenderingContext2D} context
- * @param {{length: number, pixels: number}} bar
- * @param {Vector} at its left end
- * @param {string} units
- * @param {boolean} [above] whether the length stands above the bar, not to its left
- */
-export function drawScaleBar(context, bar, [x, y], units, above = false) {
+/** A scale bar on a dark plate, which shows on any tissue. @param {CanvasRenderingContext2D} context @param {{length: number, pixels: number}} bar @param {Vector} at its left end @param {string} units */
+export function drawScaleBar(context, bar, [x, y], units) {
   const words = length(bar.length, units);
   context.save();
   context.font = "12px system-ui, sans-serif";
   const wide = context.measureText(words).width + 8;
   context.fillStyle = "rgba(20, 20, 20, 0.78)";
   context.beginPath();
-  if (above) context.roundRect(x - 6, y - 20, bar.pixels + 12, 27, 4);
-  else context.roundRect(x - wide - 6, y - 11, wide + bar.pixels + 12, 22, 4);
+  context.roundRect(x - wide - 6, y - 11, wide + bar.pixels + 12, 22, 4);
   context.fill();
   context.fillStyle = "#fff";
   context.fillRect(x, y - 1.5, bar.pixels, 3);
-  context.textAlign = above ? "center" : "left";
-  context.fillText(words, above ? x + bar.pixels / 2 : x - wide, above ? y - 7 : y + 4);
+  context.textAlign = "left";
+  context.fillText(words, x - wide, y + 4);
   context.restore();
 }

@@ -1,284 +1,217 @@
-/**
- * The organiser's page: a row for each rater, a row for each location, adjudication, links.
- * @module
- */
+/** The organiser's drawer: people and progress, the verdict, and disagreements, whose marks stand in the two panes. @module */
 
 import { RefusedError } from "./api.js";
-import { buildAdjudication } from "./adjudicate.js";
-import { byId, make, number, rounded, unitName, whenReleased } from "./dom.js";
-import { biasArrow } from "./charts.js";
-import { certificateWords } from "./figures.js";
-import { scaleColour } from "./colour.js";
-import { takeaway } from "./takeaway.js";
+import { confidenceRadius } from "./confidence.js";
+import { levelOfWorld, markFromCovariance } from "./ellipsoid.js";
+import { Takeaway } from "./finish.js";
+import { distance } from "./linalg.js";
+import { lookAtMark } from "./looking.js";
+import { RATER_COLOURS } from "./planemarks.js";
+import { useStore } from "./store.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { rounded, sizeInWords, unitName } from "./words.js";
 
 /** @import { Annotator } from "./annotator.js" */
-/** @typedef {import("./wire.js").RaterAnswer} RaterRow */
+/** @import { Location } from "./types.js" */
+/** @typedef {import("./wire.js").RaterAnswer} Rater */
 /** @typedef {import("./wire.js").MarkAnswer} RaterMark */
-/** @typedef {import("./wire.js").LocationAnswer} Place */
+/** @typedef {import("./wire.js").CertificateAnswer} Certificate */
+/** @typedef {{raters: import("./wire.js").RatersAnswer, locations: import("./wire.js").LocationsAnswer}} Work */
 
 const LIVE = 3000; // milliseconds between two looks at what the raters do
 
-export class Organiser {
-  /** @param {Annotator} annotator */
-  constructor({ stage, delivery }) {
-    this.stage = stage;
-    this.delivery = delivery;
-    this.element = byId("organiser");
-    this.units = stage.project.units;
-    this.unit = unitName(this.units);
-    this.links = make("div", { class: "choices" });
-    this.raters = make("div");
-    this.places = make("div");
-    this.adjudication = make("div");
-    this.note = make("p", { role: "status", class: "quiet" });
-    /** @type {{locations: Place[], alpha: number, generation: number}} */
-    this.found = { locations: [], alpha: 0.01, generation: 0 };
-    /** @type {{raters: RaterRow[], pooled_sd: number | null, sealed: number}} */
-    this.known = { raters: [], pooled_sd: null, sealed: 0 };
-    /** @type {number | null} */
-    this.chosen = null;
-    this.byDistance = true;
-    /** What was read last, to build anew only what has changed. */
-    this.seen = "";
-  }
+/** Whether the marks that count lie no farther apart than their raters' own uncertainties explain. @param {RaterMark[]} marks */
+export function marksAgree(marks) {
+  const counted = marks.filter((mark) => !mark.excluded && !mark.disabled);
+  return counted.every((one, i) => counted.slice(0, i).every((other) => {
+    const alpha = Math.min(one.alpha, other.alpha);
+    const shape = one.covariance.map((row, k) => row.map((value, j) => value + other.covariance[k][j]));
+    return levelOfWorld({ point: one.point, shape }, other.point) <= confidenceRadius(shape.length, alpha);
+  }));
+}
 
-  /** @type {any} */
-  timer = null;
+/** Whether the organiser has something to decide: marks that do not agree, not settled since. @param {Location} place */
+export function isOpen({ marks, locked }) {
+  return !locked && marks.length > 1 && !marksAgree(marks);
+}
 
-  /** Show the button that opens it. */
-  offer() {
-    const button = byId("organiser-button");
-    button.addEventListener("click", () => this.toggle());
-    button.dataset.ready = "";
-    this.element.replaceChildren(
-      make("div", { class: "sheet" },
-        make("div", { class: "raters" }, make("h2", {}, "Raters"), this.raters, this.inviting(), this.links, make("h2", {}, "Download"), takeaway(this.stage)),
-        make("div", { class: "judging" }, make("h2", {}, "Disagreements"), this.note, this.adjudication),
-        make("div", { class: "questions" }, make("h2", {}, "Questions"), this.places)));
-  }
+/** How exact a rater is, by questions with known answers and by repeats. @param {Certificate | null} found @param {string} unit @returns {string[]} */
+export function certificateWords(found, unit) {
+  if (!found) return [];
+  const range = (/** @type {number | null | undefined} */ low, /** @type {number | null | undefined} */ high) => (low === null || low === undefined || high === null || high === undefined ? "" : ` (${rounded(low)} to ${rounded(high)})`);
+  const words = [];
+  if (found.controls > 0) words.push(`${found.inside} of ${found.controls} known matches in the drawn region`);
+  if (found.bias) words.push(`bias ${found.bias.map((value, k) => `${"xyz"[k]} ${rounded(value)}${range(found.bias_low?.[k], found.bias_high?.[k])}`).join(", ")} ${unit}`);
+  if (found.sd !== null) words.push(`SD ${rounded(found.sd)}${range(found.sd_low, found.sd_high)} ${unit}`);
+  if (found.repeat_sd !== null) words.push(`repeatability SD ${rounded(found.repeat_sd)}${range(found.repeat_low, found.repeat_high)} ${unit}`);
+  return words;
+}
 
-  toggle() {
-    this.element.hidden = !this.element.hidden;
-    byId("organiser-button").setAttribute("aria-pressed", String(!this.element.hidden));
-    this.stage.extras.clear();
-    this.seen = "";
-    if (!this.element.hidden) void this.keepReading();
-    else this.stage.focus();
-  }
+/** @param {{annotator: Annotator}} properties */
+export function Organiser({ annotator }) {
+  const { stage, store, delivery } = annotator;
+  const { api, project } = stage;
+  const { judged, progress } = useStore(store, ["judged", "progress"]);
+  const [work, setWork] = useState(/** @type {Work | null} */ (null));
+  const [note, say] = useState("");
+  const seen = useRef("");
+  const unit = unitName(project.units);
 
-  /** Live: what raters do appears by itself. */
-  async keepReading() {
-    clearTimeout(this.timer);
-    await this.read();
-    if (!this.element.hidden) this.timer = setTimeout(() => void this.keepReading(), LIVE);
-  }
-
-  async read() {
+  /** @param {() => Promise<unknown>} attempt @returns {Promise<boolean>} whether it was done */
+  const trying = async (attempt) => {
     try {
-      const [raters, found] = await Promise.all([this.stage.api.get("/api/raters"), this.stage.api.get("/api/locations")]);
-      const now = JSON.stringify([raters, found]);
-      if (now === this.seen) return;
-      this.seen = now;
-      this.found = found;
-      this.known = raters;
-      whenReleased(this.element, () => {
-        this.chosen ??= this.ordered.find((place) => !place.locked && place.max_distance !== null)?.query ?? null;
-        this.showRaters(this.known.raters, this.known.pooled_sd, this.known.sealed);
-        this.showPlaces();
-        this.showChosen();
-      });
+      await attempt();
+      return true;
     } catch (error) {
-      this.tell(error);
+      if (!(error instanceof RefusedError)) throw error;
+      say(error.message);
+      return false;
     }
-  }
+  };
+  const read = () => trying(async () => {
+    const [raters, locations] = await Promise.all([api.get("/api/raters"), api.get("/api/locations")]);
+    const now = JSON.stringify([raters, locations]);
+    if (now === seen.current) return;
+    seen.current = now;
+    setWork({ raters, locations });
+    const before = store.state.judged;
+    if (before) store.set({ judged: locations.locations.find((/** @type {Location} */ { query }) => query === before.query) ?? null });
+  });
+  useEffect(() => {
+    void read();
+    const timer = setInterval(() => void read(), LIVE);
+    return () => {
+      clearInterval(timer);
+      store.set({ judged: null });
+    };
+  }, []);
+  if (!work) return html`<p class="quiet" role="status">${note || "Reading what the raters have done…"}</p>`;
 
-  /** @param {unknown} error */
-  tell(error) {
-    if (!(error instanceof RefusedError)) throw error;
-    this.note.textContent = error.message;
-  }
-
-  inviting() {
-    const { home } = document.documentElement.dataset;
-    if (home !== undefined) return make("p", {}, "People are invited on the page of ", make("a", { href: home }, "all pairs"), ".");
-    const name = make("input", { type: "text", placeholder: "Name", maxLength: 100, "aria-label": "Name of a rater" });
-    const role = make("select", { "aria-label": "Role" }, ...["rater", "organiser"].map((one) => make("option", { value: one }, one)));
-    const add = () => void this.register(name.value.trim(), "add", role.value);
-    return make("p", {}, name, " ", role, " ", make("button", { type: "button", "data-act": "invite", onclick: add }, "Invite with a link"));
-  }
-
-  /**
-   * @param {string} name
-   * @param {"add" | "revoke"} action
-   * @param {string} role
-   */
-  async register(name, action, role) {
-    if (!name) return;
-    try {
-      const body = action === "add" ? { action, name, role } : { action, name };
-      const { link } = await this.stage.api.post("/api/raters", body);
-      if (link) {
-        const field = make("input", { type: "text", class: "link", readOnly: true, value: link, "aria-label": `Link of ${name}`, onfocus: () => field.select() });
-        this.links.prepend(make("div", {}, make("span", {}, `Link for ${name} (shown only now): `),
-          make("button", { type: "button", onclick: () => void navigator.clipboard.writeText(link) }, "Copy"), field));
-      }
-      await this.read();
-    } catch (error) {
-      this.tell(error);
-    }
-  }
-
-  /**
-   * @param {RaterRow[]} raters
-   * @param {number | null} pooled
-   * @param {number} sealed answers
-   */
-  showRaters(raters, pooled, sealed) {
-    const { budget } = this.stage.project.settings;
-    const people = raters.filter((one) => one.role !== "organiser" || one.placed > 0 || Object.keys(one.skipped).length > 0);
-    const most = Math.max(1, budget ?? 0, ...people.map((one) => one.placed));
-    const skipped = (/** @type {RaterRow} */ one) =>
-      Object.entries(one.skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ");
-    this.raters.replaceChildren(
-      make("div", { class: "cards" }, ...people.map((one) => make("div", { class: `card ${one.revoked ? "off" : ""}`, "data-rater": one.name },
-        make("h3", {}, one.name, make("span", { class: "quiet" }, one.revoked ? "revoked" : one.role === one.name ? "" : one.role)),
-        make("progress", { max: most, value: one.placed, "aria-label": `Marks placed by ${one.name}` }),
-        make("span", {}, `${one.placed}${budget ? ` of ${budget}` : ""} placed${one.intra?.pairs ? `, ${one.intra.pairs} of them repeats` : ""}${skipped(one) ? `; skipped: ${skipped(one)}` : ""}`),
-        make("span", { class: "quiet" }, one.median_seconds === null ? "no time yet" : `${rounded(one.median_seconds)} s per answer`),
-        ...certificateWords(one.certificate, this.unit).map((words) => make("span", { "data-certificate": "" }, words)),
-        one.snap_asked === 0 ? null : make("span", { "data-snap": "", title: "Better places that the images proposed; the log has each of them" }, `Snap asked ${one.snap_asked}, shown ${one.snap_shown}, taken ${one.snap_taken}`),
-        one.scatter === null ? null : make("span", { title: "Root mean square of the distances from the raters' common points" }, `typically ${rounded(one.scatter)} ${this.unit} from the raters' common point`),
-        one.bias ? make("span", { class: "offset", title: `Mean offset: ${one.bias.map(number).join(", ")} ${this.unit}` }, one.bias.length === 2 ? biasArrow(one.bias) : null, `offset ${rounded(Math.hypot(...one.bias))} ${this.unit} from the others`) : null,
-        make("div", { class: "row" }, ...this.linkButtons(one))))),
-      make("p", { class: "quiet" }, pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${this.unit} (pooled standard deviation).`),
-      sealed === 0 ? "" : make("p", { class: "quiet", "data-sealed": "" }, `${sealed} ${sealed === 1 ? "answer is" : "answers are"} sealed: not used, and not told which, until you run warpgauge unseal.`));
-  }
-
-  /** @param {RaterRow} one */
-  linkButtons(one) {
-    if (one.name === this.stage.project.rater) return [];
-    const renew = make("button", { type: "button", onclick: () => void this.register(one.name, "add", one.role === "organiser" ? one.role : "rater") }, one.has_link && !one.revoked ? "New link" : "Link");
-    const revoke = make("button", { type: "button", "data-act": "revoke", onclick: () => void this.register(one.name, "revoke", one.role) }, "Revoke");
-    return one.registered && !one.revoked ? [renew, " ", revoke] : [renew];
-  }
-
-  /** Locations, the largest disagreement first unless sorted otherwise. */
-  get ordered() {
-    const order = [...this.found.locations];
-    if (this.byDistance) order.sort((one, other) => (other.max_distance ?? -1) - (one.max_distance ?? -1));
-    return order;
-  }
-
-  showPlaces() {
-    const sort = (/** @type {string} */ title, /** @type {boolean} */ by) => make("button", { type: "button", onclick: () => {
-      this.byDistance = by;
-      this.showPlaces();
-    } }, `${title} ${this.byDistance === by ? (by ? "▾" : "▴") : ""}`);
-    const worst = Math.max(1e-9, ...this.found.locations.map((place) => place.max_distance ?? 0));
-    this.places.replaceChildren(
-      make("table", {}, make("thead", {}, make("tr", {}, make("th", { "aria-sort": this.byDistance ? "none" : "ascending" }, sort("No.", false)), make("th", {}, "Raters"), make("th", { class: "num", "aria-sort": this.byDistance ? "descending" : "none" }, sort(`Apart, ${this.unit}`, true)), make("th", {}, "State"))),
-        make("tbody", {}, ...this.ordered.filter((place) => place.marks.length + Object.keys(place.skips).length > 0).map((place) => make("tr", {
-          class: `go ${place.query === this.chosen ? "here" : ""}`, tabIndex: 0, "data-place": place.query,
-          onclick: () => this.choose(place.query),
-          onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && this.choose(place.query) },
-          make("td", {}, String(place.query + 1)),
-          make("td", {}, `${place.marks.length} placed${Object.keys(place.skips).length ? `, ${Object.keys(place.skips).length} skipped` : ""}`),
-          make("td", { class: "num" }, ...this.disagreement(place, worst)),
-          make("td", {}, stateOf(place)))))));
-  }
-
-  /**
-   * @param {Place} place
-   * @param {number} worst
-   */
-  disagreement(place, worst) {
-    if (place.max_distance === null) return ["–"];
-    const spot = make("span", { class: "disagree" });
-    spot.style.background = scaleColourText(place.max_distance / worst);
-    return [spot, rounded(place.max_distance)];
-  }
-
-  /** Go to the open location, not the present one, whose marks lie farthest apart. */
-  nextDisagreement() {
-    const open = this.found.locations.filter((place) => !place.locked && place.max_distance !== null).sort((one, other) => Number(other.max_distance) - Number(one.max_distance));
-    const now = open.findIndex((place) => place.query === this.chosen);
-    const next = open[now + 1] ?? open[0];
-    if (next) this.choose(next.query);
-    else this.note.textContent = "No open disagreement is left.";
-  }
-
-  /**
-   * Keep one mark: the others are excluded, and the location is settled.
-   * @param {Place} place
-   * @param {RaterMark} mark
-   */
-  async keep(place, mark) {
+  const { locations, generation } = work.locations;
+  const open = locations.filter(isOpen).sort((one, other) => (other.max_distance ?? 0) - (one.max_distance ?? 0));
+  const choose = (/** @type {Location} */ place) => {
+    store.set({ judged: place });
+    lookAtMark(stage, { location: place.location, point: place.fused?.point ?? place.marks[0]?.point ?? null });
+  };
+  /** @param {Location} place @param {"resolve" | "exclude" | "include" | "ask_again"} act @param {Record<string, unknown>} body @param {number} [at] */
+  const act = async (place, act, body, at = generation) => {
+    let saved = null;
+    const done = await trying(async () => {
+      ({ saved } = await api.post(`/api/locations/${place.query}/${act}`, { ...body, generation: at }));
+      store.set({ saved });
+      say("Saved.");
+      delivery.written();
+    });
+    await read();
+    return done ? /** @type {any} */ (saved).generation : null;
+  };
+  /** Keep one mark: the others are excluded, and the place is settled. @param {Location} place @param {RaterMark} mark */
+  const keep = async (place, mark) => {
+    let at = generation;
     for (const other of place.marks) {
       const wanted = other.rater === mark.rater;
       if (other.excluded !== wanted) continue;
-      if (!(await this.act(place, wanted ? "include" : "exclude", { rater: other.rater }))) return;
+      at = await act(place, wanted ? "include" : "exclude", { rater: other.rater }, at);
+      if (at === null) return;
     }
-    await this.act(place, "resolve", { text: "One of the marks is taken." });
-  }
-
-  /** @param {number} query */
-  choose(query) {
-    this.chosen = query;
-    this.showPlaces();
-    this.showChosen();
-    // In a narrow window the pictures stand above the list.
-    this.adjudication.parentElement?.scrollIntoView({ block: "nearest" });
-  }
-
-  showChosen() {
-    const place = this.found.locations.find(({ query }) => query === this.chosen);
-    this.stage.extras.clear();
-    if (!place) {
-      this.adjudication.replaceChildren(make("p", { class: "quiet" }, this.found.locations.some((place) => place.marks.length > 1) ? "Choose a question on the left to see all marks over the images." : "Where several raters have answered the same question, their marks are compared here."));
-      return;
-    }
-    buildAdjudication(this.stage, this.adjudication, place, {
-      units: this.unit,
-      act: (act, body) => void this.act(place, act, body),
-      keep: (mark) => void this.keep(place, mark),
-      next: () => this.nextDisagreement(),
-    });
-  }
-
-  /**
-   * @param {Place} place
-   * @param {"resolve" | "exclude" | "include" | "ask_again"} act
-   * @param {Record<string, unknown>} body
-   * @returns {Promise<boolean>} whether it was saved
-   */
-  async act(place, act, body) {
-    let done = false;
-    try {
-      const { saved } = await this.stage.api.post(`/api/locations/${place.query}/${act}`, { ...body, generation: this.found.generation });
-      this.stage.store.set({ saved });
-      this.note.textContent = "Saved.";
-      this.delivery.written();
-      done = true;
-    } catch (error) {
-      this.tell(error);
-    }
-    await this.read();
-    return done;
-  }
+    await act(place, "resolve", { text: "One of the marks is taken." }, at);
+  };
+  return html`
+    ${progress?.ranking && html`<p class="verdict">${progress.ranking.sentence}</p>`}
+    <${People} annotator=${annotator} raters=${work.raters} unit=${unit} say=${say} read=${read} />
+    <p role="status" class="quiet" id="note">${note}</p>
+    <h2>Disagreements</h2>
+    ${judged && html`<${Judging} place=${judged} unit=${unit} named=${open.length === 0} act=${act} keep=${keep} />`}
+    ${open.length === 0 && html`<p class="quiet">${locations.some(({ marks }) => marks.length > 1) ? "No open disagreement is left: marks of the same place agree within their ±." : "Where several raters have answered the same question, their marks are compared here."}</p>`}
+    <${Places} places=${open} chosen=${judged?.query ?? null} choose=${choose} unit=${unit} />
+    <details><summary>All places</summary><${Places} places=${locations.filter(({ marks, skips }) => marks.length + Object.keys(skips).length > 0)} chosen=${judged?.query ?? null} choose=${choose} unit=${unit} /></details>
+    <h2>Download</h2><${Takeaway} stage=${stage} />`;
 }
 
-/** @param {Place} place */
+/** @param {{annotator: Annotator, raters: Work["raters"], unit: string, say: (words: string) => void, read: () => Promise<boolean>}} properties */
+function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit, say, read }) {
+  const { stage } = annotator;
+  const { budget } = stage.project.settings;
+  const { home } = document.documentElement.dataset;
+  const [name, setName] = useState("");
+  const [role, setRole] = useState("rater");
+  const [links, setLinks] = useState(/** @type {{name: string, link: string}[]} */ ([]));
+  const people = raters.filter((one) => one.role !== "organiser" || one.placed > 0 || Object.keys(one.skipped).length > 0);
+  const most = Math.max(1, budget ?? 0, ...people.map((one) => one.placed));
+  const register = async (/** @type {Record<string, string>} */ body) => {
+    if (!body.name) return;
+    try {
+      const { link } = await stage.api.post("/api/raters", body);
+      if (link) setLinks((before) => [{ name: body.name, link }, ...before]);
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      say(error.message);
+    }
+    await read();
+  };
+  const invite = () => void register({ action: "add", name: name.trim(), role });
+  return html`<h2>People</h2>
+    <div class="cards">${people.map((one) => html`<div key=${one.name} class=${`card ${one.revoked ? "off" : ""}`} data-rater=${one.name}>
+      <h3>${one.name}<span class="quiet">${one.revoked ? "revoked" : one.role === one.name ? "" : one.role}</span></h3>
+      <progress max=${most} value=${one.placed} aria-label=${`Marks placed by ${one.name}`}></progress>
+      <span>${workOf(one, budget)}</span>
+      ${certificateWords(one.certificate, unit).map((words) => html`<span data-certificate>${words}</span>`)}
+      ${one.bias && html`<span class="quiet">typically ${rounded(Math.hypot(...one.bias))} ${unit} off from the others, always the same way</span>`}
+      ${one.name !== stage.project.rater && html`<div class="row">
+        <button type="button" data-act="link" onClick=${() => void register({ action: "add", name: one.name, role: one.role === "organiser" ? one.role : "rater" })}>${one.has_link && !one.revoked ? "New link" : "Link"}</button>
+        ${one.registered && !one.revoked && html`<button type="button" data-act="revoke" onClick=${() => void register({ action: "revoke", name: one.name })}>Revoke</button>`}</div>`}</div>`)}</div>
+    <p class="quiet">${pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${unit}.`}</p>
+    ${sealed > 0 && html`<p class="quiet" data-sealed>${sealed} ${sealed === 1 ? "answer is" : "answers are"} kept back for the certificate: shown to who gave them, and used for nothing else until they are opened.</p>`}
+    ${home !== undefined ? html`<p>People are invited on the page of <a href=${home}>all pairs</a>.</p>` : html`<p class="row">
+      <input type="text" placeholder="Name" maxlength="100" aria-label="Name of a rater" value=${name} onInput=${(/** @type {any} */ event) => setName(event.target.value)} />
+      <select aria-label="Role" onChange=${(/** @type {any} */ event) => setRole(event.target.value)}>${["rater", "organiser"].map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select>
+      <button type="button" data-act="invite" onClick=${invite}>Invite with a link</button></p>`}
+    ${links.map((one) => html`<div key=${one.link}><span>Link for ${one.name} (shown only now): </span><button type="button" onClick=${() => void navigator.clipboard.writeText(one.link)}>Copy</button>
+      <input type="text" class="link" readonly value=${one.link} aria-label=${`Link of ${one.name}`} onFocus=${(/** @type {any} */ event) => event.target.select()} /></div>`)}`;
+}
+
+/** @param {Rater} one @param {number | null} budget */
+function workOf({ placed, intra, skipped, median_seconds: seconds }, budget) {
+  const reasons = Object.entries(skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`);
+  const words = [`${placed}${budget ? ` of ${budget}` : ""} placed`];
+  if (intra?.pairs) words.push(`${intra.pairs} of them repeats`);
+  if (reasons.length) words.push(`skipped: ${reasons.join(", ")}`);
+  if (seconds !== null) words.push(`${rounded(seconds)} s each`);
+  return words.join("; ");
+}
+
+/** @param {{places: Location[], chosen: number | null, choose: (place: Location) => void, unit: string}} properties */
+function Places({ places, chosen, choose, unit }) {
+  if (places.length === 0) return null;
+  return html`<table class="places"><thead><tr><th>No.</th><th>Marks</th><th class="num">Apart, ${unit}</th><th>State</th></tr></thead><tbody>${places.map((place) => html`
+    <tr key=${place.query} class=${`go ${place.query === chosen ? "here" : ""}`} tabindex="0" data-place=${place.query} onClick=${() => choose(place)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && choose(place)}>
+      <td>${place.query + 1}</td><td>${place.marks.length} placed${Object.keys(place.skips).length > 0 && `, ${Object.keys(place.skips).length} skipped`}</td>
+      <td class="num">${place.max_distance === null ? "–" : rounded(place.max_distance)}</td><td>${stateOf(place)}</td></tr>`)}</tbody></table>`;
+}
+
+/** @param {Location} place */
 function stateOf(place) {
   const excluded = place.marks.filter((mark) => mark.excluded).length;
   const words = [place.marks.some((mark) => mark.control) ? "control" : "", place.locked ? "settled" : place.resolved === null ? "" : "asked again", excluded ? `${excluded} excluded` : ""].filter(Boolean);
-  return words.join(", ") || (place.marks.length > 1 ? "open" : "");
+  return words.join(", ") || (isOpen(place) ? "open" : "");
 }
 
-/**
- * @param {number} share 0 agrees, 1 is the largest disagreement
- * @returns {string}
- */
-function scaleColourText(share) {
-  const [r, g, b] = scaleColour("error", Math.min(1, Math.max(0, share)));
-  return `rgb(${r} ${g} ${b})`;
+/** What the organiser makes of the marks at a place. Whose they are is hidden while any place is open. @param {{place: Location, unit: string, named: boolean, act: (place: Location, act: "resolve" | "exclude" | "include" | "ask_again", body: Record<string, unknown>) => Promise<unknown>, keep: (place: Location, mark: RaterMark) => Promise<void>}} properties */
+function Judging({ place, unit, named, act, keep }) {
+  const { marks, fused, skips, resolved, locked } = place;
+  const agree = marksAgree(marks);
+  const button = (/** @type {string} */ name, /** @type {string} */ words, /** @type {() => unknown} */ run) => html`<button type="button" data-act=${name} onClick=${run}>${words}</button>`;
+  return html`<div class="judging" data-judged=${place.query}>
+    ${resolved !== null && html`<p class=${locked ? "quiet" : "flag"} data-state=${locked ? "settled" : "reopened"}>${locked ? `Settled. ${resolved}` : `Open again: it was settled (“${resolved}”), then asked again. Decide anew once the answer is there.`}</p>`}
+    <p>Place ${place.query + 1}: all its marks stand in the other image${fused && marks.length > 1 ? "; white, dashed: all of them together" : ""}.</p>
+    <table><tbody>${marks.map((mark, k) => {
+      const letter = String.fromCharCode(65 + k);
+      const state = mark.disabled ? "switched off by its rater" : mark.excluded ? "excluded" : "";
+      return html`<tr key=${mark.rater} class=${mark.excluded ? "off" : ""} data-mark=${letter}>
+        <td><span class="disagree" style=${{ background: RATER_COLOURS[k % RATER_COLOURS.length] }}></span>${named ? mark.rater : `Rater ${letter}`}<div class="note">± ${sizeInWords(markFromCovariance(mark.point, mark.covariance, mark.alpha))}${fused && marks.length > 1 && `, ${rounded(distance(mark.point, fused.point))} away`} ${unit}${state && `, ${state}`}</div></td>
+        <td><div class="row">${button("keep", `Keep ${letter}`, () => keep(place, mark))}${button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude", () => act(place, mark.excluded ? "include" : "exclude", { rater: mark.rater }))}${button("ask", "Ask again", () => act(place, "ask_again", { rater: mark.rater }))}</div></td></tr>`;
+    })}</tbody></table>
+    ${Object.entries(skips).map(([rater, reason], i) => html`<p class="quiet">${named ? rater : `Another rater ${i + 1}`} skipped: ${reason.replaceAll("_", " ")}</p>`)}
+    ${!agree && html`<p data-apart>The marks lie farther apart than their ± explains: keep one, exclude one, or ask again.</p>`}
+    <div class="row"><button type="button" class=${agree ? "primary" : ""} data-act="resolve" disabled=${locked || marks.length === 0} onClick=${() => act(place, "resolve", { text: "All marks are taken together." })}>Keep all together</button>${button("ask-all", "Ask all again", () => act(place, "ask_again", {}))}</div></div>`;
 }

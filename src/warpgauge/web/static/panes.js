@@ -1,137 +1,119 @@
-/**
- * The panes: head with title and buttons, and below it one plane (2D) or three (3D).
- * @module
- */
+/** The two panes: a title and one plane (2D) or three (3D); in 2D an overview in a corner. @module */
 
-import { contrastPanel } from "./contrast.js";
-import { make } from "./dom.js";
-import { icon } from "./icons.js";
-import { magnificationField } from "./magnification.js";
-import { addMinimap } from "./minimap.js";
-import { PLANE_NAMES, PlaneView } from "./planeview.js";
-import { poseInWords } from "./pose.js";
-import { addReadout } from "./readout.js";
-import { toggleTurned } from "./turning.js";
+import { PlaneView } from "./planeview.js";
+import { keptOnImage, miniatureOfPlane, planeToScreen, screenToPlane } from "./viewport.js";
+import { withCentre } from "./stage.js";
+import { byId } from "./words.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Stage } from "./stage.js" */
 /** @import { Side } from "./types.js" */
 
-/**
- * The head of a pane.
- * @param {Stage} stage
- * @param {Side} side
- * @param {HTMLElement} section
- */
-function paneHead(stage, side, section) {
-  const pane = () => {
-    const own = stage.planesOf(side);
-    return stage.active?.side === side ? stage.active : (own.find((one) => one.visible) ?? own[0]);
-  };
-  const zoom = (/** @type {number} */ factor) => {
-    const one = pane();
-    one.zoom([one.size.width / 2, one.size.height / 2], factor);
-  };
-  /** @type {HTMLElement | null} */
-  let panel = null;
-  const contrast = make("button", {
-    type: "button",
-    title: "Brightness, contrast and channels; or drag with Ctrl held",
-    "aria-label": "Image",
-    "aria-pressed": "false",
-    onclick: () => {
-      if (panel) panel.remove();
-      panel = panel ? null : contrastPanel(stage, side);
-      if (panel) section.append(panel);
-      contrast.setAttribute("aria-pressed", String(panel !== null));
-    },
-  }, icon("contrast"), make("span", { class: "name" }, "Image"));
-  contrast.dataset.contrast = side;
-  return make(
-    "div",
-    { class: "pane-head" },
-    make("strong", { class: "side" }, side === "fixed" ? "FIXED" : "MOVING"),
-    stage.contexts.field(side) ?? make("span", { class: "name clip", title: stage.images[side].name ?? "" }, stage.images[side].name ?? ""),
-    side === "moving" ? turnedWords(stage) : null,
-    make("span", { class: "spring" }),
-    stage.project.d === 2 ? magnificationField(stage, side) : null,
-    make("button", { type: "button", class: "icon-only zoom", title: "Zoom out (-)", "aria-label": "Zoom out", onclick: () => zoom(1 / 1.5) }, "−"),
-    make("button", { type: "button", class: "icon-only zoom", title: "Zoom in (+)", "aria-label": "Zoom in", onclick: () => zoom(1.5) }, "+"),
-    make("button", { type: "button", title: "Show the whole image (0)", "aria-label": "Fit", onclick: () => stage.planesOf(side).forEach((one) => one.fit()) }, icon("fit"), make("span", { class: "name" }, "Fit")),
-    contrast,
-  );
-}
+/** Longest side of the overview, screen pixels; the smallest pane that has room for it; how much larger than whole the image is shown. */
+const LONGEST = 132;
+const ROOM = 380;
+const ZOOMED = 1.5;
+/** Milliseconds between two looks at how far the overviews are that the server makes. */
+const AGAIN = 400;
 
-/**
- * How the moving image is turned on the screen, in words; a click turns it back.
- * @param {Stage} stage
- */
-function turnedWords(stage) {
-  const button = make("button", { type: "button", class: "bare", title: "Turned to match the fixed image (Y)", "data-turned": "", onclick: () => toggleTurned(stage) });
-  const show = () => {
-    const { pose, turned } = stage.store.state;
-    const words = pose ? poseInWords(pose) : "";
-    button.hidden = words === "";
-    button.replaceChildren(icon("turn") ?? "", turned ? words : "upright");
-  };
-  stage.store.watch(["pose", "turned"], show);
-  show();
-  return button;
-}
-
-/**
- * The canvas of a plane.
- * @param {Annotator} annotator
- * @param {Side} side
- * @param {number} axis
- * @param {string} name
- * @param {boolean} [warped] whether it shows the moving image warped onto this one
- * @returns {PlaneView}
- */
-export function addPlane(annotator, side, axis, name, warped = false) {
-  const canvas = make("canvas", { tabIndex: 0, role: "img", "aria-label": name });
-  canvas.dataset.axis = String(axis);
-  const pane = new PlaneView(annotator, side, axis, canvas, warped);
-  annotator.stage.panes.push(pane);
-  return pane;
-}
-
-/**
- * @param {Annotator} annotator
- * @param {Side} side
- * @param {HTMLElement} section
- */
-export function buildPane(annotator, side, section) {
+/** @param {Annotator} annotator @param {Side} side */
+export function buildPane(annotator, side) {
   const { stage } = annotator;
-  const axes = stage.project.d === 3 ? [2, 1, 0] : [2];
-  const planes = make("div", { class: axes.length === 3 ? "planes d3" : "planes" }, ...axes.map((axis) => addPlane(annotator, side, axis, `${side} image`).canvas));
-  const head = paneHead(stage, side, section);
-  section.replaceChildren(head, planes);
-  addReadout(stage, () => stage.planesOf(side), planes);
-  if (axes.length === 3) offerPlanes(stage, side, head, planes);
-  else addMinimap(stage, side, section);
-}
-
-/**
- * In 3D: all planes, the axial one large, or one of them alone.
- * @param {Stage} stage
- * @param {Side} side
- * @param {HTMLElement} head
- * @param {HTMLElement} planes
- */
-function offerPlanes(stage, side, head, planes) {
-  const choose = make("select", { "aria-label": `Planes of the ${side} image` });
-  choose.append(make("option", { value: "" }, "all planes"), ...[2, 1, 0].map((axis) => make("option", { value: String(axis) }, PLANE_NAMES[axis])));
-  choose.addEventListener("change", () => stage.store.set({ maximised: choose.value === "" ? null : Number(choose.value) }));
-  head.insertBefore(choose, head.querySelector(".zoom"));
+  const axes = stage.solid ? [2, 1, 0] : [2];
+  const planes = document.createElement("div");
+  planes.className = stage.solid ? "planes d3" : "planes";
+  for (const axis of axes) {
+    const canvas = document.createElement("canvas");
+    canvas.tabIndex = 0;
+    canvas.dataset.axis = String(axis);
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", side === "fixed" ? "This place" : "Where is it?");
+    planes.append(canvas);
+    stage.panes.push(new PlaneView(annotator, side, axis, canvas));
+  }
+  byId(side).append(planes);
+  if (!stage.solid) {
+    addOverview(stage, side);
+    return;
+  }
   const arrange = () => {
     const { maximised } = stage.store.state;
-    choose.value = maximised === null ? "" : String(maximised);
     planes.classList.toggle("one", maximised !== null);
-    for (const canvas of planes.querySelectorAll("canvas")) {
-      canvas.classList.toggle("shown", canvas.dataset.axis === String(maximised));
-    }
+    for (const canvas of planes.querySelectorAll("canvas")) canvas.classList.toggle("shown", canvas.dataset.axis === String(maximised));
   };
   stage.store.watch(["maximised"], arrange);
-  arrange();
+}
+
+/** The whole image in a corner, turned as the large view is, with a frame around what is seen; a click or a drag there goes there. @param {Stage} stage @param {Side} side */
+function addOverview(stage, side) {
+  const canvas = document.createElement("canvas");
+  canvas.className = "minimap";
+  canvas.hidden = true;
+  canvas.dataset.minimap = side;
+  canvas.setAttribute("aria-hidden", "true");
+  byId(side).append(canvas);
+  const [pane] = stage.planesOf(side);
+  const whole = () => miniatureOfPlane(pane.plane, LONGEST, pane.view.turn);
+  stage.extras.add(() => {
+    canvas.hidden = !stage.store.state.overview || pane.size.width < ROOM || pane.size.height < ROOM || pane.view.scale < ZOOMED * pane.fitted.scale;
+    if (canvas.hidden) return;
+    const view = whole();
+    const ratio = globalThis.devicePixelRatio || 1;
+    canvas.width = Math.round(view.width * ratio);
+    canvas.height = Math.round(view.height * ratio);
+    canvas.style.width = `${view.width}px`;
+    canvas.style.height = `${view.height}px`;
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = stage.surround;
+    context.fillRect(0, 0, view.width, view.height);
+    stage.sources[side].draw(context, pane.plane, view, pane.depth, stage.store.state.colours[side]);
+    const { width, height } = pane.view;
+    const corners = [[0, 0], [width, 0], [width, height], [0, height]].map((corner) => planeToScreen(view, screenToPlane(pane.view, corner)));
+    for (const [colour, thick] of /** @type {const} */ ([["#000", 3.5], ["#fff", 1.5]])) {
+      context.strokeStyle = colour;
+      context.lineWidth = thick;
+      context.beginPath();
+      corners.forEach(([x, y], k) => (k ? context.lineTo(x, y) : context.moveTo(x, y)));
+      context.closePath();
+      context.stroke();
+    }
+  });
+  const go = (/** @type {PointerEvent} */ event) => {
+    const box = canvas.getBoundingClientRect();
+    const centre = screenToPlane(whole(), [event.clientX - box.left, event.clientY - box.top]);
+    stage.lookAgain = null;
+    stage.store.set({ centres: withCentre(stage.store.state.centres, pane, keptOnImage(pane.plane, { ...pane.view, centre }).centre) });
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    canvas.setPointerCapture(event.pointerId);
+    go(event);
+  });
+  canvas.addEventListener("pointermove", (event) => event.buttons !== 0 && go(event));
+}
+
+/** Say how far the overviews are that the server makes of large images without coarse levels: tiles wait for them. @param {Stage} stage */
+export async function watchOverviews(stage) {
+  const { fixed, moving } = stage.images;
+  let known = { fixed: fixed.overview, moving: moving.overview };
+  for (;;) {
+    let made = true;
+    for (const side of /** @type {const} */ (["fixed", "moving"])) {
+      const { done, rows } = known[side];
+      stage.sources[side].waits = done < rows;
+      made &&= done >= rows;
+      const line = byId(side).querySelector(".overview");
+      if (line instanceof HTMLElement) {
+        line.hidden = done >= rows;
+        line.textContent = line.hidden ? "" : `This file has no overview, so one is made: ${Math.floor((100 * done) / rows)} %`;
+      }
+    }
+    stage.drawSoon();
+    if (made) return;
+    await new Promise((go) => setTimeout(go, AGAIN));
+    const next = await stage.api.get("/api/overviews").catch(() => null);
+    if (!next) return; // refused: there is a sentence about it elsewhere
+    known = next;
+  }
 }

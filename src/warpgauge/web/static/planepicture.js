@@ -1,7 +1,4 @@
-/**
- * Pictures that the server computed over a plane of the fixed image, and hatching for "no data".
- * @module
- */
+/** Pictures that the server computed over a plane of the fixed image, and hatching for "no data". @module */
 
 import { worldToPlane } from "./plane.js";
 import { planeToScreen } from "./viewport.js";
@@ -11,10 +8,7 @@ import { planeToScreen } from "./viewport.js";
 /** @import { View } from "./viewport.js" */
 /** @typedef {{origin: Vector, column: Vector, row: Vector}} PlaneFrame where element (r, c) lies: origin + c column + r row */
 
-/**
- * @param {ImageData} pixels
- * @returns {HTMLCanvasElement}
- */
+/** @param {ImageData} pixels @returns {HTMLCanvasElement} */
 export function canvasOf(pixels) {
   const canvas = document.createElement("canvas");
   canvas.width = pixels.width;
@@ -23,14 +17,7 @@ export function canvasOf(pixels) {
   return canvas;
 }
 
-/**
- * Draw a picture whose elements lie where its frame says.
- * @param {CanvasRenderingContext2D} context
- * @param {Plane} plane
- * @param {View} view
- * @param {PlaneFrame} frame
- * @param {HTMLCanvasElement} picture
- */
+/** Draw a picture whose elements lie where its frame says. @param {CanvasRenderingContext2D} context @param {Plane} plane @param {View} view @param {PlaneFrame} frame @param {HTMLCanvasElement} picture */
 export function layPicture(context, plane, view, frame, picture) {
   const flat = { ...view, turn: undefined };
   const start = worldToPlane(plane, frame.origin);
@@ -44,11 +31,7 @@ export function layPicture(context, plane, view, frame, picture) {
   context.restore();
 }
 
-/**
- * Turn a canvas as a view is turned, about its middle.
- * @param {CanvasRenderingContext2D} context
- * @param {View} view
- */
+/** Turn a canvas as a view is turned, about its middle. @param {CanvasRenderingContext2D} context @param {View} view */
 export function turnContext(context, view) {
   if (!view.turn) return;
   const [[a, c], [b, d]] = view.turn;
@@ -60,12 +43,7 @@ export function turnContext(context, view) {
 /** @type {HTMLCanvasElement | null} */
 let sheet = null;
 
-/**
- * Hatch where a mask is opaque.
- * @param {CanvasRenderingContext2D} context
- * @param {(target: CanvasRenderingContext2D) => void} mask draws it
- * @param {View} view
- */
+/** Hatch where a mask is opaque. @param {CanvasRenderingContext2D} context @param {(target: CanvasRenderingContext2D) => void} mask draws it @param {View} view */
 export function hatchMask(context, mask, view) {
   const ratio = context.getTransform().a || 1;
   sheet ??= document.createElement("canvas");

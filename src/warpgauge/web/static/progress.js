@@ -1,57 +1,23 @@
-/**
- * Progress: the curve of uncertainty, the stop rules, the time, and whether the ranking is decided.
- * @module
- */
+/** How far the work is: the curve of uncertainty, the stop rules, and how registration results compare. @module */
 
-import { chart } from "./charts.js";
-import { make, number, rounded, unitName } from "./dom.js";
-import { extentOf } from "./figures.js";
+import { useStore } from "./store.js";
+import { html, useEffect, useState } from "./vendor/preact-htm.js";
+import { extentOf, number, rounded, unitName } from "./words.js";
 
-/** @import { Annotator } from "./annotator.js" */
-/** @import { Progress } from "./types.js" */
+/** @import { Stage } from "./stage.js" */
+/** @import { Progress as ProgressAnswer } from "./types.js" */
+/** @typedef {import("./wire.js").TransformsAnswer} Transforms */
+/** @typedef {import("./wire.js").TransformRow["cells"][number]} Cell */
 
-/**
- * @param {Annotator} annotator
- * @param {HTMLElement} leaf
- */
-export async function buildProgress(annotator, leaf) {
-  const { stage } = annotator;
-  /** @type {Progress} */
-  const progress = await stage.api.get("/api/progress");
-  if (stage.store.state.drawer !== "progress") return; // another leaf was opened meanwhile
-  const units = unitName(stage.images.fixed.units);
-  const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd * progress.region]);
-  const seconds = progress.seconds ?? [];
-  const sorted = [...seconds].sort((a, b) => a - b);
-  leaf.replaceChildren(
-    make("p", {}, `${progress.placed} ${progress.placed === 1 ? "mark" : "marks"} placed.`),
-    ...progressInWords(progress, units, extentOf(stage.images.fixed)).map((sentence) => make("p", {}, sentence)),
-    make("h2", {}, "How well a typical match is known"),
-    chart(curve, "marks", units, { logarithmic: true }),
-    make("h2", {}, "Time per answer"),
-    sorted.length ? make("p", {}, `Median ${rounded(sorted[Math.floor((sorted.length - 1) / 2)])} s`) : make("p", { class: "quiet" }, "No time yet."),
-    chart(seconds.map((value, i) => [i + 1, value]), "answers", "s"),
-    make("h2", {}, "When to stop"),
-    ...(progress.stop.length ? progress.stop.map((rule) => make("p", {}, `${rule.met ? "✓" : "○"} ${rule.rule === "gain" ? (rule.met ? "The next answer would bring little." : "The next answer still brings something.") : rule.sentence}`)) : [make("p", { class: "quiet" }, "The project has no stop rule: stop when more answers bring little.")]),
-    ...ranking(progress),
-    make("details", {}, make("summary", {}, "For statisticians"), make("p", { class: "quiet" }, `Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${progress.stop.filter((rule) => rule.rule === "gain").map((rule) => rule.sentence).join(" ")}`)),
-  );
-}
+/** Answers before it is said how well matches are known. */
+const ENOUGH = 3;
 
-/**
- * How far the work has come, without statistics.
- * @param {Progress} progress
- * @param {string} units
- * @param {number} [largest] size of the image: beyond it nothing was known
- * @returns {string[]}
- */
+/** How far the work has come, without statistics. @param {ProgressAnswer} progress @param {string} units @param {number} [largest] size of the image: beyond it nothing was known @returns {string[]} */
 export function progressInWords(progress, units, largest = Infinity) {
   const { mean_sd: now, max_sd: worst, curve, region } = progress;
-  if (now === null || progress.annotations === 0) return ["Nothing is known yet: every answer helps."];
+  if (now === null || progress.annotations < ENOUGH || now * region > largest / 4) return ["How well matches are known is not known yet: every answer helps."];
   const within = (/** @type {number} */ sd) => `± ${rounded(sd * region)} ${units}`;
   const words = [`A typical match is known to ${within(now)}${worst === null ? "" : `, the least certain one to ${within(worst)}`}.`];
-  const first = curve[0]?.mean_sd;
-  if (first && first > now && first * region < largest) words.push(`With the first marks it was ${within(first)}.`);
   const back = [...curve].reverse().find((entry) => entry.annotations <= progress.annotations - 10);
   if (back && back.mean_sd > 0) {
     const share = Math.round(100 * (1 - now / back.mean_sd));
@@ -60,14 +26,71 @@ export function progressInWords(progress, units, largest = Infinity) {
   return words;
 }
 
-/** @param {Progress} progress */
-function ranking(progress) {
-  if (!progress.ranking) return [];
-  const { sentence, probability_best: best, order } = progress.ranking;
-  return [
-    make("h2", {}, "The ranking"),
-    make("p", {}, sentence),
-    make("p", { class: "quiet" }, `So far: ${order.join(", ")}.`),
-    ...(best === null ? [] : [make("p", {}, `Probability that ${order[0]} is the best: ${Math.round(100 * best)} %.`)]),
-  ];
+/** @param {{stage: Stage}} properties */
+export function Progress({ stage }) {
+  const { progress } = useStore(stage.store, ["progress"]);
+  if (!progress) return html`<p class="quiet">One moment…</p>`;
+  const units = unitName(stage.images.fixed.units);
+  const curve = progress.curve.filter(({ annotations }) => annotations >= ENOUGH).map((entry) => [entry.annotations, entry.mean_sd * progress.region]);
+  const gains = progress.stop.filter(({ rule }) => rule === "gain");
+  const ruled = (/** @type {ProgressAnswer["stop"][number]} */ { rule, met, sentence }) => `${met ? "✓" : "○"} ${rule === "gain" ? (met ? "The next answer would bring little." : "The next answer still brings something.") : sentence}`;
+  return html`<h2>When to stop</h2>
+    ${progress.stop.length ? progress.stop.map((rule) => html`<p>${ruled(rule)}</p>`) : html`<p class="quiet">The project has no stop rule: about 20 marks are likely to be needed, more where the images differ much.</p>`}
+    ${progress.ranking && html`<p>${progress.ranking.sentence}</p>`}
+    <h2>How well a typical match is known</h2>
+    <p>${progress.placed} ${progress.placed === 1 ? "mark" : "marks"} placed.</p>
+    ${progressInWords(progress, units, extentOf(stage.images.fixed)).map((sentence) => html`<p>${sentence}</p>`)}
+    ${curve.length > 1 && html`<${Chart} points=${curve} across="marks" up=${units} />`}
+    <details><summary>For statisticians</summary><p class="quiet">Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${gains.map(({ sentence }) => sentence).join(" ")}</p></details>`;
+}
+
+/** A line through points, on a logarithmic scale: uncertainty falls by orders of magnitude. @param {{points: number[][], across: string, up: string}} properties */
+function Chart({ points, across, up }) {
+  const [width, height, left, bottom] = [360, 150, 44, 26];
+  const finite = points.filter((point) => point.every(Number.isFinite) && point[1] > 0);
+  const last = Math.max(1, ...finite.map(([x]) => x));
+  const top = Math.max(...finite.map(([, y]) => y));
+  const low = Math.min(top / 2, ...finite.map(([, y]) => y));
+  const at = (/** @type {number[]} */ [x, y]) => [left + (x / last) * (width - left - 8), height - bottom - (Math.log(y / low) / Math.log(top / low)) * (height - bottom - 12)];
+  const text = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ anchor, /** @type {string} */ words) => html`<text x=${x} y=${y} text-anchor=${anchor} font-size="12" fill="currentColor">${words}</text>`;
+  return html`<svg viewBox=${`0 0 ${width} ${height}`} class="chart" role="img" aria-label=${`${up} over ${across}`}>
+    <path d=${`M${left} 8V${height - bottom}H${width - 8}`} fill="none" stroke="currentColor" stroke-opacity="0.5" />
+    ${text(left - 4, 16, "end", rounded(top))}${text(left - 4, height - bottom, "end", rounded(low))}${text(left + 6, 16, "start", `${up} (logarithmic)`)}${text(width - 8, height - 8, "end", `${last} ${across}`)}
+    <polyline points=${finite.map((point) => at(point).join(",")).join(" ")} fill="none" stroke="currentColor" stroke-width="1.8" />
+  </svg>`;
+}
+
+/** Registration results: the verdict first, then a line for each. @param {{stage: Stage}} properties */
+export function Compare({ stage }) {
+  const { map, saved } = useStore(stage.store, ["map", "saved"]);
+  const [answer, setAnswer] = useState(/** @type {Transforms | null} */ (null));
+  useEffect(() => {
+    let gone = false;
+    stage.api.get("/api/transforms").then((next) => gone || setAnswer(next), () => undefined);
+    return () => {
+      gone = true;
+    };
+  }, [saved]);
+  if (!answer) return html`<p class="quiet">Comparing the registration results…</p>`;
+  const { transforms, columns, verdict, targets, flags, units } = answer;
+  if (transforms.length === 0) return html`<p class="quiet">No registration result has been added yet. Once there is one, it is compared here.</p>`;
+  const chosen = (/** @type {string} */ name) => map?.kind === "blended" && map.transform === name;
+  const choose = (/** @type {string} */ name) => stage.store.set({ map: chosen(name) ? null : { kind: "blended", transform: name } });
+  const uncertain = map?.kind === "entropy";
+  return html`<p class="verdict">${verdict}</p>
+    <div class="scroll"><table class="compare"><thead><tr><th>Result</th>${columns.map(({ head }) => html`<th class="num">${head}</th>`)}<th>Map</th></tr></thead>
+      <tbody>${transforms.map((entry) => html`<tr key=${entry.name}><td title=${entry.description}>${entry.rank === null ? "" : `${entry.rank}. `}${entry.name}${entry.problem && html`<div class="flag">${entry.problem}</div>`}</td>
+        ${columns.map(({ unit }, k) => html`<td class="num"><${CellWords} unit=${unit} value=${entry.cells[k] ?? null} /></td>`)}
+        <td>${entry.mapped && html`<button type="button" data-map=${entry.name} aria-pressed=${chosen(entry.name)} onClick=${() => choose(entry.name)}>Map</button>`}</td></tr>`)}</tbody></table></div>
+    ${flags.map((sentence) => html`<p class="flag clip" title=${sentence}>${sentence}</p>`)}
+    <p class="quiet">${targets} Error: root mean square distance from the true match (${unitName(units)}), with its interval. Best: probability of being the best of these.</p>
+    <button type="button" data-map="entropy" aria-pressed=${uncertain} onClick=${() => stage.store.set({ map: uncertain ? null : { kind: "entropy", transform: null } })}>Map of how well matches are known</button>`;
+}
+
+/** What a cell of the table shows, by what its column holds. @param {{unit: string, value: Cell}} properties */
+function CellWords({ unit, value }) {
+  const words = (/** @type {number | null | undefined} */ one) => (one === null || one === undefined ? "–" : rounded(one));
+  if (Array.isArray(value)) return html`${words(value[0])}<div class="note">${value.slice(1).map(words).join(" to ")}</div>`;
+  if (typeof value !== "number") return value ?? "–";
+  return unit === "share" || unit === "probability" ? `${Math.round(100 * value)} %` : words(value);
 }

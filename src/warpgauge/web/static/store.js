@@ -1,11 +1,8 @@
-/**
- * One watchable state for the whole page. Values are replaced, never changed in place.
- * @module
- */
+/** One watchable state for the whole page. Values are replaced, never changed in place. @module */
 
-/**
- * @template {object} S
- */
+import { useEffect, useState } from "./vendor/preact-htm.js";
+
+/** @template {object} S */
 export class Store {
   /** @param {S} initial */
   constructor(initial) {
@@ -15,10 +12,7 @@ export class Store {
     this.watchers = new Set();
   }
 
-  /**
-   * Replace some of the values and tell everybody who watches.
-   * @param {Partial<S>} changes
-   */
+  /** Replace some of the values and tell everybody who watches. @param {Partial<S>} changes */
   set(changes) {
     const keys = /** @type {(keyof S)[]} */ (Object.keys(changes));
     if (keys.every((key) => Object.is(this.state[key], changes[key]))) return;
@@ -27,12 +21,7 @@ export class Store {
     for (const watcher of [...this.watchers]) watcher(this.state, before);
   }
 
-  /**
-   * Call `react` after each change of one of `keys`; without keys, after every change.
-   * @param {(keyof S)[]} keys
-   * @param {(state: S, before: S) => void} react
-   * @returns {() => void} to stop
-   */
+  /** Call `react` after each change of one of `keys`; without keys, after every change. @param {(keyof S)[]} keys @param {(state: S, before: S) => void} react @returns {() => void} to stop */
   watch(keys, react) {
     /** @param {S} state @param {S} before */
     const watcher = (state, before) => {
@@ -43,42 +32,9 @@ export class Store {
   }
 }
 
-/**
- * A history of values with undo and redo.
- * @template V
- * @typedef {{past: V[], present: V, future: V[]}} History
- */
-
-/**
- * @template V
- * @param {History<V>} history
- * @param {V} value
- * @returns {History<V>}
- */
-export function advanced(history, value) {
-  return { past: [...history.past, history.present].slice(-500), present: value, future: [] };
-}
-
-/**
- * @template V
- * @param {History<V>} history
- * @returns {History<V>}
- */
-export function steppedBack(history) {
-  if (history.past.length === 0) return history;
-  return {
-    past: history.past.slice(0, -1),
-    present: history.past[history.past.length - 1],
-    future: [history.present, ...history.future],
-  };
-}
-
-/**
- * @template V
- * @param {History<V>} history
- * @returns {History<V>}
- */
-export function steppedForward(history) {
-  if (history.future.length === 0) return history;
-  return { past: [...history.past, history.present], present: history.future[0], future: history.future.slice(1) };
+/** The state, for a component that is shown anew when one of `keys` changes. @template {object} S @param {Store<S>} store @param {(keyof S)[]} keys @returns {S} */
+export function useStore(store, keys) {
+  const [, again] = useState(0);
+  useEffect(() => store.watch(keys, () => again((n) => n + 1)), []);
+  return store.state;
 }

@@ -1,25 +1,19 @@
-/**
- * Dark or light, and the grey around the images.
- * @module
- */
+/** Dark or light, and the grey around the images. @module */
+
+import { keep, kept } from "./kept.js";
 
 const KEY = "warpgauge:theme";
 
-/** @returns {"dark" | "light"} */
-export function currentTheme() {
-  return document.documentElement.dataset.theme === "light" ? "light" : "dark";
-}
-
-export function restoreTheme() {
-  const kept = localStorage.getItem(KEY);
-  const preferred = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
-  document.documentElement.dataset.theme = kept ?? preferred;
+/** As it was chosen, else as the system has it; dark around volumes in grey. @param {boolean} [darkest] */
+export function restoreTheme(darkest = false) {
+  const preferred = !darkest && matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
+  document.documentElement.dataset.theme = kept(KEY) ?? preferred;
 }
 
 export function toggleTheme() {
-  const next = currentTheme() === "dark" ? "light" : "dark";
+  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = next;
-  localStorage.setItem(KEY, next);
+  keep(KEY, next);
 }
 
 /** @returns {string} colour around the images */

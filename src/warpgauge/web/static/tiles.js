@@ -1,12 +1,6 @@
-/**
- * Pictures from tiles: only what is visible is asked for, nearest to the middle first; drawn from what is in memory,
- * coarser tiles standing in until the fine ones are there.
- * @module
- */
+/** Pictures from tiles: only what is visible is asked for, nearest to the middle first; drawn from what is in memory, coarser tiles standing in until the fine ones are there. @module */
 
-import { chosenChannels } from "./channels.js";
-import { brightnessTables, showSamples } from "./colour.js";
-import { line, unpacked } from "./line.js";
+import { brightnessTables, chosenChannels, showSamples } from "./colour.js";
 import { turnContext } from "./planepicture.js";
 import { keyOf, levelForScale, levelInPlane, visibleTiles } from "./pyramid.js";
 import { fitPlaneToScreen, isOblique, planeToScreen } from "./viewport.js";
@@ -16,12 +10,10 @@ import { fitPlaneToScreen, isOblique, planeToScreen } from "./viewport.js";
 /** @import { TileId } from "./pyramid.js" */
 /** @import { Plane } from "./plane.js" */
 /** @import { View } from "./viewport.js" */
-/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number, rough: boolean, chosen: string}} Tile chosen: channels, of an image that has them apart */
+/** @typedef {{samples: Uint8Array | Uint16Array, width: number, height: number, channels: number, picture: HTMLCanvasElement | null, colours: Colours | null, bytes: number}} Tile */
 
 const MOST_BYTES = 384 * 2 ** 20;
 const AT_ONCE = 6;
-/** The same over a slow line: the browser has six ways to the server, and what is not a picture needs some. */
-const AT_ONCE_SLOW = 2;
 /** Tiles of a level that is fetched ahead, at most. */
 const COARSE = 6;
 /** Screen pixels from which on a sample is drawn as a square. */
@@ -29,13 +21,7 @@ export const SAMPLES = 6;
 
 /** The tiles of one image. */
 export class TileSource {
-  /**
-   * @param {string} path of its tiles
-   * @param {ImageInfo} image
-   * @param {Api} api
-   * @param {() => void} onChange a tile has arrived
-   * @param {(sentence: string) => void} onFailure
-   */
+  /** @param {string} path of its tiles @param {ImageInfo} image @param {Api} api @param {() => void} onChange a tile has arrived @param {(sentence: string) => void} onFailure */
   constructor(path, image, api, onChange, onFailure) {
     this.path = path;
     this.image = image;
@@ -64,15 +50,7 @@ export class TileSource {
     return this.chosen ? `${this.chosen}:${keyOf(id)}` : keyOf(id);
   }
 
-  /**
-   * Draw a plane from what is in memory, and ask for what is missing.
-   * @param {CanvasRenderingContext2D} context already scaled to CSS pixels
-   * @param {Plane} plane
-   * @param {View} view
-   * @param {number} depth
-   * @param {Colours} colours
-   * @returns {boolean} whether everything visible was there at the right level
-   */
+  /** Draw a plane from what is in memory, and ask for what is missing. @param {CanvasRenderingContext2D} context already scaled to CSS pixels @param {Plane} plane @param {View} view @param {number} depth @param {Colours} colours @returns {boolean} whether everything visible was there at the right level */
   draw(context, plane, view, depth, colours) {
     this.chosen = chosenChannels(colours);
     const ratio = context.getTransform().a || 1;
@@ -98,15 +76,7 @@ export class TileSource {
     return complete;
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {Plane} plane
-   * @param {View} view
-   * @param {TileId} id
-   * @param {Colours} colours
-   * @param {number} ratio device pixels per CSS pixel
-   * @param {number} [wider] device pixels by which it is drawn wider on each side
-   */
+  /** @param {CanvasRenderingContext2D} context @param {Plane} plane @param {View} view @param {TileId} id @param {Colours} colours @param {number} ratio device pixels per CSS pixel @param {number} [wider] device pixels by which it is drawn wider on each side */
   drawTile(context, plane, view, id, colours, ratio, wider = 0) {
     const tile = this.tiles.get(this.key(id));
     if (!tile) return;
@@ -125,11 +95,7 @@ export class TileSource {
     context.restore();
   }
 
-  /**
-   * @param {Tile} tile
-   * @param {Colours} colours
-   * @returns {HTMLCanvasElement}
-   */
+  /** @param {Tile} tile @param {Colours} colours @returns {HTMLCanvasElement} */
   pictureOf(tile, colours) {
     if (!tile.picture) {
       tile.picture = document.createElement("canvas");
@@ -157,23 +123,13 @@ export class TileSource {
     this.pump();
   }
 
-  /**
-   * Ask for a neighbour of what is shown.
-   * @param {Plane} plane
-   * @param {View} view
-   * @param {number} depth
-   * @param {CanvasRenderingContext2D} context
-   */
+  /** Ask for a neighbour of what is shown. @param {Plane} plane @param {View} view @param {number} depth @param {CanvasRenderingContext2D} context */
   prefetch(plane, view, depth, context) {
     const level = levelForScale(this.image, plane, view.scale * (context.getTransform().a || 1));
     this.ask(visibleTiles(this.image, plane, view, level, depth));
   }
 
-  /**
-   * All tiles of the coarse levels, so that a question anywhere begins with a picture; after everything that is in sight.
-   * @param {Plane} plane
-   * @param {number} depth
-   */
+  /** All tiles of the coarse levels, so that a question anywhere begins with a picture; after everything that is in sight. @param {Plane} plane @param {number} depth */
   askCoarse(plane, depth) {
     const whole = fitPlaneToScreen(plane, { width: 1e4, height: 1e4 });
     for (let level = this.image.levels.length - 1; level > 0; level--) {
@@ -187,7 +143,7 @@ export class TileSource {
   ask(ids) {
     for (const id of ids) {
       const key = this.key(id);
-      if (this.tiles.get(key)?.rough ?? true) this.wanted.set(key, id);
+      if (!this.tiles.has(key)) this.wanted.set(key, id);
     }
   }
 
@@ -197,14 +153,9 @@ export class TileSource {
     const coarsest = this.image.levels.length - 1;
     const first = [...this.wanted].some(([key, { level }]) => level === coarsest && !this.tiles.has(key) && !this.failed.has(key));
     for (const [key, id] of this.wanted) {
-      if (this.loading.size >= (line.doubted ? AT_ONCE_SLOW : AT_ONCE)) return;
+      if (this.loading.size >= AT_ONCE) return;
       if (first && id.level !== coarsest) continue;
-      if (!this.tiles.has(key) && this.mayLoad(key)) this.load(key, id, line.slow);
-    }
-    // Everything is there: what is rough becomes exact, one after the other.
-    for (const [key, id] of this.wanted) {
-      if (this.loading.size > 0) return;
-      if (this.tiles.get(key)?.rough && this.mayLoad(key)) this.load(key, id, false);
+      if (!this.tiles.has(key) && this.mayLoad(key)) void this.load(key, id);
     }
   }
 
@@ -213,24 +164,16 @@ export class TileSource {
     return !this.loading.has(key) && (this.failed.get(key) ?? 0) < Date.now();
   }
 
-  /**
-   * @param {string} key
-   * @param {TileId} id
-   * @param {boolean} packed whether it may come rough or packed
-   */
-  async load(key, id, packed) {
+  /** @param {string} key @param {TileId} id */
+  async load(key, id) {
     const control = new AbortController();
     this.loading.set(key, control);
     const question = new URLSearchParams(Object.entries(id).map(([name, value]) => [name, String(value)]));
     question.set("v", this.image.version ?? "");
-    if (packed) question.set("packed", "true");
-    const { chosen } = this;
-    if (chosen) question.set("channels", chosen);
+    if (this.chosen) question.set("channels", this.chosen);
     try {
-      const { bytes, headers, milliseconds } = await this.api.bytes(`${this.path}?${question}`, control.signal);
-      line.learn(Number(headers.get("Content-Length") ?? bytes.byteLength), milliseconds);
-      const found = await unpacked(bytes, headers, Number(headers.get("X-Channels")));
-      this.keep(key, found.bytes, headers, found.rough, chosen);
+      const { bytes, headers } = await this.api.bytes(`${this.path}?${question}`, control.signal);
+      this.keep(key, bytes, headers);
     } catch (error) {
       if (!control.signal.aborted) {
         this.failed.set(key, Date.now() + 2000);
@@ -243,18 +186,12 @@ export class TileSource {
     }
   }
 
-  /**
-   * @param {string} key
-   * @param {ArrayBuffer} bytes
-   * @param {Headers} headers
-   * @param {boolean} rough
-   * @param {string} chosen
-   */
-  keep(key, bytes, headers, rough, chosen) {
+  /** @param {string} key @param {ArrayBuffer} bytes @param {Headers} headers */
+  keep(key, bytes, headers) {
     const samples = this.image.dtype === "uint8" ? new Uint8Array(bytes) : new Uint16Array(bytes);
     const [height, width, channels] = ["X-Height", "X-Width", "X-Channels"].map((name) => Number(headers.get(name)));
-    const tile = { samples, width, height, channels, picture: null, colours: null, bytes: bytes.byteLength + width * height * 4, rough, chosen };
-    this.bytes += tile.bytes - (this.tiles.get(key)?.bytes ?? 0);
+    const tile = { samples, width, height, channels, picture: null, colours: null, bytes: bytes.byteLength + width * height * 4 };
+    this.bytes += tile.bytes;
     this.tiles.set(key, tile);
     for (const [old, { bytes: size }] of this.tiles) {
       if (this.bytes <= MOST_BYTES) break;
@@ -264,31 +201,9 @@ export class TileSource {
     this.onChange();
   }
 
-  /**
-   * Last used, last dropped.
-   * @param {string} key
-   * @param {Tile} tile
-   */
+  /** Last used, last dropped. @param {string} key @param {Tile} tile */
   touch(key, tile) {
     this.tiles.delete(key);
     this.tiles.set(key, tile);
-  }
-
-  /**
-   * Samples of an element, one per channel, or null where its tile is not in memory.
-   * @param {number} axis
-   * @param {number} index
-   * @param {number} x column
-   * @param {number} y row
-   * @param {number} [level]
-   * @returns {{values: number[], rough: boolean} | null}
-   */
-  samples(axis, index, x, y, level = 0) {
-    const [column, row] = [Math.floor(x / this.image.tile), Math.floor(y / this.image.tile)];
-    const tile = this.tiles.get(this.key({ axis, index, level, row, column }));
-    const [i, j] = [x - column * this.image.tile, y - row * this.image.tile];
-    if (!tile || i < 0 || j < 0 || i >= tile.width || j >= tile.height) return null;
-    const first = (j * tile.width + i) * tile.channels;
-    return { values: Array.from(tile.samples.slice(first, first + tile.channels)), rough: tile.rough };
   }
 }
