@@ -151,7 +151,7 @@ def new(
         print_json(facts)
         return
     size = f"{facts['candidates']} candidates and {facts['targets']} targets"
-    click.echo(f"{project}: {made.d}D, in {made.units}; {size}: {where}.")
+    click.echo(f"{project}: {made.d}D, in {made.units}; {size}: {where}")
     unusual = ("fixed channels", "moving channels", "regions", "named landmarks", "DICOM copies")
     print_facts({name: facts[name] for name in unusual if name in facts})
     if not wanted.get("audit"):
