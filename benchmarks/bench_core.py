@@ -54,7 +54,8 @@ def suggestion(candidates: int, L: int, isotropic: bool, limit: float, last: int
         chance = share * rng.uniform(0.95, 1.0) if strategy == "information" else None
         times.append(seconds(lambda noise=noise, chance=chance: step(noise, chance)))
     width = L if isotropic else L * d * d
-    matrix, vector = np.ones((width, candidates)), np.ones(width)
+    matrix = np.ones((width, candidates))
+    vector = np.ones(width)
     bound = statistics.median(seconds(lambda: vector @ matrix) for _ in range(7))
     ours = statistics.median(times[-last:])
     kind = "isotropic" if isotropic else "anisotropic"
@@ -73,8 +74,12 @@ def suggestion(candidates: int, L: int, isotropic: bool, limit: float, last: int
 
 def outside_targets() -> list[Row]:
     rng = np.random.default_rng(1)
-    d, N, n, L = 3, 2000, 10_000, 100
-    targets, candidates = rng.uniform(0, EXTENT, (N, d)), rng.uniform(0, EXTENT, (n, d))
+    d = 3
+    N = 2000
+    n = 10_000
+    L = 100
+    targets = rng.uniform(0, EXTENT, (N, d))
+    candidates = rng.uniform(0, EXTENT, (n, d))
     model = prior(d)
     gram = model.kernel.matrix(targets, targets)
     right = np.asfortranarray(rng.normal(size=(N, n)))
@@ -94,8 +99,10 @@ def outside_targets() -> list[Row]:
     suggester = wg.Suggester(model, candidates, targets)
     noises = covariances(L, d, True, rng)
     times = [seconds(lambda noise=noise: suggester.record(suggester.suggest(), noise)) for noise in noises]
-    big, small = np.ones((N, n)), np.ones((L, n))
-    u, v = np.ones(N), np.ones(L)
+    big = np.ones((N, n))
+    small = np.ones((L, n))
+    u = np.ones(N)
+    v = np.ones(L)
 
     def passes() -> None:
         u @ big
@@ -123,7 +130,9 @@ def grid(side: int) -> np.ndarray:
 
 def covariance_on_grid() -> Row:
     rng = np.random.default_rng(2)
-    d, L, side = 2, 100, 512
+    d = 2
+    L = 100
+    side = 512
     posterior = prior(d).condition(annotations(L, d, False, rng))
     points = grid(side)
     return compare(
@@ -155,9 +164,12 @@ def products(rows: int, L: int, count: int) -> None:
 
 def mean_on_grid() -> Row:
     rng = np.random.default_rng(3)
-    d, L, side = 2, 100, 1024
+    d = 2
+    L = 100
+    side = 1024
     posterior = prior(d).condition(annotations(L, d, True, rng))
-    points, fixed = grid(side), posterior.annotations.fixed_points
+    points = grid(side)
+    fixed = posterior.annotations.fixed_points
     kernel = posterior.prior.kernel
     step = 4000
     out = np.empty((step, L))
@@ -189,7 +201,8 @@ def cold_suggestion(candidates: int, d: int, isotropic: bool) -> Row:
 
     first(200)
     pairs = [(first(200), first(100)) for _ in range(5)]
-    ours, theirs = min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
+    ours = min(pair[0] for pair in pairs)
+    theirs = min(pair[1] for pair in pairs)
     kind = "isotropic" if isotropic else "anisotropic"
     return Row(
         f"first suggestion after 200 annotations at once, {candidates:,} candidates, {d}D, {kind}",

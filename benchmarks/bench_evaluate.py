@@ -17,7 +17,8 @@ sys.path.insert(0, {path!r})
 import bench_evaluate
 print(*bench_evaluate.measured({count}))
 """
-FEW, MANY = 10_000, 100_000
+FEW = 10_000
+MANY = 100_000
 
 
 def case(count: int) -> tuple[Any, dict[str, Any], np.ndarray]:
@@ -48,7 +49,8 @@ def measured(count: int) -> tuple[float, float, float]:
     judge, transforms, targets = case(count)
     wg.evaluate(judge, transforms, targets[:2000])
     before = kilobytes("VmRSS")
-    clock, processor = time.perf_counter(), time.process_time()
+    clock = time.perf_counter()
+    processor = time.process_time()
     wg.evaluate(judge, transforms, targets)
     spent = time.perf_counter() - clock, time.process_time() - processor
     return *spent, (kilobytes("VmHWM") - before) / 1000
@@ -65,7 +67,8 @@ def _many_annotations() -> Row:
     """Posterior, judge and evaluation of three transforms at 500 targets."""
     import warpgauge as wg
 
-    rng, extent = np.random.default_rng(41), 200.0
+    rng = np.random.default_rng(41)
+    extent = 200.0
 
     def moved(points: np.ndarray, size: float, phase: float = 0.0) -> np.ndarray:
         return np.asarray(points) + size * np.sin(np.asarray(points)[:, ::-1] * 7 / extent + phase)
@@ -86,7 +89,8 @@ def run() -> list[Row]:
 
 
 def _many_targets() -> list[Row]:
-    few, many = [_in_a_process(FEW) for _ in range(2)], [_in_a_process(MANY) for _ in range(2)]
+    few = [_in_a_process(FEW) for _ in range(2)]
+    many = [_in_a_process(MANY) for _ in range(2)]
     clock = [min(one[0] for one in found) for found in (many, few)]
     processor = [min(one[1] for one in found) for found in (many, few)]
     memory = max(one[2] for one in many)

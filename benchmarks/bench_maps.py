@@ -15,7 +15,9 @@ import warpgauge as wg
 def error_map() -> Row:
     """A 2048 x 2048 error map with anisotropic noise; a covariance needs d (d + 1) / 2 products of n x L with L x L."""
     rng = np.random.default_rng(6)
-    d, L, side = 2, 100, 2048
+    d = 2
+    L = 100
+    side = 2048
     posterior = prior(d).condition(annotations(L, d, False, rng))
     grid = wg.Grid((side, side), [EXTENT / side] * d)
     return compare(

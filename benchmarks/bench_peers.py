@@ -26,7 +26,8 @@ def _fit(count: int, faster: float | None) -> Row:
     bound = "scikit-learn's marginal likelihood, one start"
     if (reason := peers.missing()) is not None:
         return Row(name, bound, None, None, None, None, reason)
-    case, start = peers.problem(count), np.full(9, 100.0)
+    case = peers.problem(count)
+    start = np.full(9, 100.0)
     prior = wg.TransformationPrior(wg.KernelBundle("wendland", case.scales, start))
     annotations = wg.Annotations(case.X, case.Y, case.noise_var[:, None, None] * np.eye(2))
     return compare(

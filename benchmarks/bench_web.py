@@ -25,10 +25,13 @@ from warpgauge.project import Event, Placement, Project
 from warpgauge.project.events import Ask, Place
 from warpgauge.session.prior import default_prior, fit_event
 
-CANDIDATES, ANNOTATIONS = 20_000, 200
+CANDIDATES = 20_000
+ANNOTATIONS = 200
 SIDE = 20_000  # pixels of the large image
-RATERS, EACH = 50, 4
-PLACEMENT_SECONDS, TILE_SECONDS = 0.1, 0.02
+RATERS = 50
+EACH = 4
+PLACEMENT_SECONDS = 0.1
+TILE_SECONDS = 0.02
 _MAIN = """
 import sys
 from warpgauge.web import serve
@@ -110,7 +113,8 @@ def _placement(rng: np.random.Generator, grid: Grid, point: np.ndarray) -> dict[
 
 
 def _placements(folder: Path, grid: Grid) -> Row:
-    rng, times = np.random.default_rng(3), []
+    rng = np.random.default_rng(3)
+    times = []
     with _served(folder) as links:
         client = _client(links["organiser"])
         query = client.get("/api/query").json()
@@ -130,7 +134,8 @@ def _placements(folder: Path, grid: Grid) -> Row:
 
 
 def _tiles(folder: Path) -> Row:
-    rng, times = np.random.default_rng(4), []
+    rng = np.random.default_rng(4)
+    times = []
     with _served(folder) as links:
         client = _client(links["organiser"])
         client.get("/api/images/fixed/tile?level=6")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-FIRST_SECONDS, VISITS = 1.0, 7
+FIRST_SECONDS = 1.0
+VISITS = 7
 _WATCH = """
 const timer = setInterval(() => {
   const planes = [...document.querySelectorAll(".planes canvas")].filter((plane) => plane.offsetParent !== null);

@@ -36,7 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from audit_tools import Hook, outside  # noqa: E402  # of the tests
 
-SECONDS, BYTES, LONGEST = 5.0, 2 * 10**9, 500
+SECONDS = 5.0
+BYTES = 2 * 10**9
+LONGEST = 500
 WORDS = [
     b"\0", b"\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\1\0\0", b"9", b"-",
     b"999999999", b"nan", b"1e999", b"1e308", b"\n", b" ", b"LIST", b"../x", b"/etc/passwd", b"null", b"[]", b"{}",
@@ -277,7 +279,8 @@ def _own(path: Path) -> Path:
 
 def _hostile_document(rng: random.Random, project: Path, victim: Path) -> None:
     content = json.loads(_own(project / "project.json").read_text())
-    image, points = rng.choice(["fixed", "moving"]), rng.choice(["candidates", "targets"])
+    image = rng.choice(["fixed", "moving"])
+    points = rng.choice(["candidates", "targets"])
     place = rng.choice([content, content["images"][image], content[points], content["settings"], content["images"]])
     key = rng.choice(["id", "path", "file", "database", "units", rng.choice(list(place))])
     value = rng.choice([*ELSEWHERE, str(victim / "project.json"), None, 7, [], {}, 1e308, {"a": "../x"}])

@@ -64,7 +64,8 @@ _ADD = {"wendland": _add_wendland, "gaussian": _add_gaussian}
 def _in_blocks(
     predict: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], points: np.ndarray, d: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    mean, sd = np.empty((len(points), d)), np.empty(len(points))
+    mean = np.empty((len(points), d))
+    sd = np.empty(len(points))
     for start in range(0, len(points), BLOCK):
         part = slice(start, start + BLOCK)
         mean[part], sd[part] = predict(points[part])
@@ -94,7 +95,8 @@ def _sklearn_kernel_class() -> type:
             distance = cdist(X, X if Y is None else Y)
             value = np.zeros_like(distance)
             gradient = np.empty((*distance.shape, len(self.scales))) if eval_gradient else None
-            work, term = np.empty_like(distance), np.empty_like(distance)
+            work = np.empty_like(distance)
+            term = np.empty_like(distance)
             for s, (scale, weight) in enumerate(zip(self.scales, self.weights, strict=True)):
                 _ADD[self.family](value, distance, scale, weight, work, term)
                 if gradient is not None:
@@ -160,10 +162,13 @@ def problem(count: int = 100, grid: int = 256, levels: int = 9, seed: int = 0) -
     """Make a 2D isotropic problem: annotations drawn from the model itself on a square of 2560, and a grid over it."""
     rng = np.random.default_rng(seed)
     side = 2560.0
-    scales, weights = 10.0 * 2.0 ** np.arange(levels), 4.0 ** np.arange(levels) / 16.0
+    scales = 10.0 * 2.0 ** np.arange(levels)
+    weights = 4.0 ** np.arange(levels) / 16.0
     X = rng.uniform(0.0, side, size=(count, 2))
     distance = cdist(X, X)
-    covariance, work, term = np.zeros_like(distance), np.empty_like(distance), np.empty_like(distance)
+    covariance = np.zeros_like(distance)
+    work = np.empty_like(distance)
+    term = np.empty_like(distance)
     for scale, weight in zip(scales, weights, strict=True):
         _add_wendland(covariance, distance, scale, weight, work, term)
     noise_var = rng.uniform(0.5, 2.0, size=count)

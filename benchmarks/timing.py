@@ -64,7 +64,8 @@ def compare(
 
 def _both_clocks(work: Callable[[], object]) -> tuple[float, float]:
     """Seconds by the clock, and of processor time over all threads."""
-    clock, processor = time.perf_counter(), time.process_time()
+    clock = time.perf_counter()
+    processor = time.process_time()
     work()
     return time.perf_counter() - clock, time.process_time() - processor
 

@@ -27,7 +27,8 @@ REGIONS = ("lung-lesion_1", "lung-lesion_3")
 BRAINS = {"colin27": "colin27_T1.nii.gz", "mni152": "mni152_6asym_T1.nii.gz"}
 LABELS_REACH = 5.0  # mm around the AAL labels that count as brain
 # A place shows tissue where so much of a square of this half-length (share of the diagonal) is below Otsu's threshold.
-TISSUE_SHARE, TISSUE_REACH = 0.05, 0.015
+TISSUE_SHARE = 0.05
+TISSUE_REACH = 0.015
 # Overlap along x (share of the width), along y, and rotation in degrees.
 SIMULATED = {
     "shift-20": (0.8, 1.0, 0.0),
@@ -94,7 +95,8 @@ def otsu(values: NDArray[Any]) -> float:
     """Return the threshold that separates the values into two classes of the least variance."""
     counts, edges = np.histogram(values, bins=256)
     centres = (edges[:-1] + edges[1:]) / 2
-    below, total = np.cumsum(counts), counts.sum()
+    below = np.cumsum(counts)
+    total = counts.sum()
     mean_below = np.cumsum(counts * centres)
     with np.errstate(divide="ignore", invalid="ignore"):
         between = (mean_below[-1] * below / total - mean_below) ** 2 / (below * (total - below))
@@ -117,7 +119,8 @@ def cima_names(region: str) -> list[str]:
 def cima_pair(data: Path, name: str) -> AnswerablePair:
     """Return a pair of stains: landmarks in pixels of the images that are at hand."""
     region, one, other = name.rsplit("_", 2)
-    stains, images = cima_stains(data, region), {}
+    stains = cima_stains(data, region)
+    images = {}
     small = data / "cima" / region / "images-5pc"
     percent = 5.0 if small.is_dir() else 10.0
     place = small if small.is_dir() else data / "cima" / region
@@ -127,7 +130,8 @@ def cima_pair(data: Path, name: str) -> AnswerablePair:
     read = wg.read_landmarks(stains[one][0], stains[other][0], scale=scale, units="px")
     matches = np.asarray(read.moving_points)
     first, second = (wg.read_image(images[stain]) for stain in (one, other))
-    here, there = visible_tissue(first), visible_tissue(second)
+    here = visible_tissue(first)
+    there = visible_tissue(second)
     return AnswerablePair(
         images[one],
         images[other],

@@ -19,8 +19,12 @@ from warpgauge.simulate import random_deformation
 
 # Control velocities of the brain (SD in mm) and the distance of the control points: about 6 mm of displacement on
 # average and 20 at most, without folds.
-BRAIN_AMPLITUDE, BRAIN_SPACING = 8.0, 60.0
-BRAIN_STEP, BRAIN_CORNERS, BRAIN_SIGMA, BRAIN_DENSE = 2, 400, 2.5, 2000
+BRAIN_AMPLITUDE = 8.0
+BRAIN_SPACING = 60.0
+BRAIN_STEP = 2
+BRAIN_CORNERS = 400
+BRAIN_SIGMA = 2.5
+BRAIN_DENSE = 2000
 # As many points as the paper's Nissl/OCM pair has.
 DENSE_CORNERS = 957
 # Control velocities (SD in px) and their distance: a bend of the whole section, and smaller distortions in it.
@@ -75,7 +79,8 @@ def corners_of(image: Floats, grid: wg.Grid, inside: Any) -> Floats:
 def template() -> Brain:
     """Return nilearn's T1 template at 2 mm, with grey and white matter as its inside."""
     grid, t1 = template_image("t1")
-    gray, white = template_image("gm")[1], template_image("wm")[1]
+    gray = template_image("gm")[1]
+    white = template_image("wm")[1]
     inside = gray / gray.max() + white / white.max() > 0.5
     return Brain("template", grid, inside, corners_of(t1, grid, inside), 1.0)
 
@@ -170,8 +175,10 @@ def t1_like(labels: Any) -> Floats:
 
 def _tissue(_: Path) -> Brain:
     grid, t1 = template_image("t1")
-    gray, white = template_image("gm")[1], template_image("wm")[1]
-    gray, white = gray / gray.max(), white / white.max()
+    gray = template_image("gm")[1]
+    white = template_image("wm")[1]
+    gray = gray / gray.max()
+    white = white / white.max()
     labels = np.where(white > np.maximum(gray, 0.5), 2, np.where(gray > 0.5, 1, 0)).astype(np.int64)
     inside = gray + white > 0.5
     return Brain("tissue", grid, inside, corners_of(t1, grid, inside), 1.0, labels)

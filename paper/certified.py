@@ -20,7 +20,9 @@ from paper.experiment import Experiment, Findings, Result, Run
 from warpgauge.audit import contest_sizes, proven, sequential_draw
 from warpgauge.evaluation import AuditData
 
-ALPHA, CAP, FLOOR = 0.05, 120, 0.1
+ALPHA = 0.05
+CAP = 120
+FLOOR = 0.1
 DESIGNS = ("even", "by disagreement")
 AUDITS = 200  # per run
 MARGIN = 0.1

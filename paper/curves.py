@@ -67,7 +67,8 @@ def rng_for(seed: int, *stream: int) -> np.random.Generator:
 def halves(pair: LandmarkPair, seed: int) -> Halves:
     """Split at random: half of the landmarks may be annotated, the other half (or dense points) is for evaluation."""
     rows = rng_for(seed, 1).permutation(len(pair))
-    ask, rest = np.sort(rows[: len(pair) // 2]), np.sort(rows[len(pair) // 2 :])
+    ask = np.sort(rows[: len(pair) // 2])
+    rest = np.sort(rows[len(pair) // 2 :])
     if pair.dense is not None and pair.dense_truth is not None:
         return Halves(ask, pair.fixed[ask], pair.moving[ask], pair.dense, pair.dense_truth)
     return Halves(ask, pair.fixed[ask], pair.moving[ask], pair.fixed[rest], pair.moving[rest])
@@ -373,6 +374,7 @@ def _difference(axes: Any, panel: Panel, worse: str, better: str) -> None:
     axes.set_ylabel(f"{worse} −\n{better} ({panel.unit})", fontsize=8)
     # The first few annotations differ by more than all the rest; the view is that of the rest, bars may leave it.
     later = counts >= min(_EARLY, counts[-1])
-    bottom, top = min(float(low[later].min()), 0.0), max(float(high[later].max()), 0.0)
+    bottom = min(float(low[later].min()), 0.0)
+    top = max(float(high[later].max()), 0.0)
     margin = 0.1 * max(top - bottom, _TINY)
     axes.set_ylim(bottom - margin, top + margin)

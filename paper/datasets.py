@@ -72,7 +72,8 @@ class LandmarkPair:
 
 
 def _box(points: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     return tuple((high - low).tolist()), tuple(((low + high) / 2).tolist())
 
 
@@ -123,7 +124,8 @@ def cima(data: Path, *, ordered: bool = True, percent: float = CIMA_PERCENT) -> 
     for folder in sorted(path for path in _folder(data, "cima").iterdir() if path.is_dir()):
         stains = cima_stains(data, folder.name)
         for one, other in (permutations if ordered else combinations)(sorted(stains), 2):
-            (first, at), (second, also) = stains[one], stains[other]
+            (first, at) = stains[one]
+            (second, also) = stains[other]
             read = wg.read_landmarks(first, second, scale=(percent / at, percent / also), units="px")
             pairs.append(_pair("cima", f"{folder.name}_{one}_{other}", folder.name, read, 1.0))
     return tuple(pairs)

@@ -40,7 +40,8 @@ from paper.registration_sets import RegistrationSet, contest
 from warpgauge.audit import contest_sizes, sequential_draw
 from warpgauge.evaluation import Judge
 
-SURE, SAMPLES = 0.95, 400
+SURE = 0.95
+SAMPLES = 400
 LOOKS = (8, 11, 14, 18, 24, 30)
 ASKING = ("entropy", "both", "decide", "random")
 CALLS = ("one model", "five models", "t test", "verdict by one", "verdict by five")
@@ -48,11 +49,13 @@ FLOOR = 0.1
 # Share of the questions that decide, by the way of asking; how many questions come first, without whose answers a model
 # cannot tell where a question decides; and questions of a round.
 DECIDING = {"entropy": 0.0, "both": 0.5, "decide": 0.9}
-FIRST, DECIDING_ROUND = 6, 3
+FIRST = 6
+DECIDING_ROUND = 3
 # Questions are drawn by this power of what they are expected to tell: the best ones most often.
 SHARPNESS = 2.0
 # Joint samples of the truth, and places at which they are drawn at most; others take the value of the nearest one.
-_SAMPLES, _MOST_PLACES = 300, 400
+_SAMPLES = 300
+_MOST_PLACES = 400
 PAIRS: dict[str, list[tuple[str, Any]]] = {
     "development": [
         ("elastix-lung", 0),
@@ -95,9 +98,11 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
 def compute(data: Path, run: Run) -> dict[str, Any]:
     """Ask in every way, and name the best in every way."""
     about = {**run.parameters, "dataset": run.parameters["set"], "whole": True}
-    met, seed = contest(data, about), int(run.parameters["seed"])
+    met = contest(data, about)
+    seed = int(run.parameters["seed"])
     most = min(LOOKS[-1], len(met.answers) // 2)
-    best, found = int(met.true_scores(2.0).argmin()), {}
+    best = int(met.true_scores(2.0).argmin())
+    found = {}
     for way in run.parameters["asking"]:
         rows = questions(met, way, most, seed)
         found[way] = [looked_at(met, rows[:n], best) for n in LOOKS if n <= most]
@@ -109,7 +114,9 @@ def questions(met: RegistrationSet, way: str, count: int, seed: int) -> list[int
     rng = rng_for(seed, 77)
     if way == "random":
         return [int(one) for one in rng.permutation(len(met.answers))[:count]]
-    suggester, rows, drawn = by_entropy(met, seed), list[int](), list[int]()
+    suggester = by_entropy(met, seed)
+    rows = list[int]()
+    drawn = list[int]()
     share = DECIDING[way]
     while len(rows) < count:
         step = len(rows) - FIRST
@@ -128,7 +135,8 @@ def questions(met: RegistrationSet, way: str, count: int, seed: int) -> list[int
 def drawn_questions(met: RegistrationSet, rows: Sequence[int], rng: np.random.Generator) -> list[int]:
     """Draw a round of questions that decide, as a project does."""
     left = np.setdiff1d(np.arange(len(met.answers)), rows)
-    noise, places = met.answers.covariances.mean(axis=0), met.answers.fixed_points[left]
+    noise = met.answers.covariances.mean(axis=0)
+    places = met.answers.fixed_points[left]
     sizes = deciding_sizes(posterior(met, rows), places, met.at_answers[:, left], noise)
     return [int(one) for one in left[sequential_draw(sizes, DECIDING_ROUND, rng)[0]]]
 
@@ -183,10 +191,12 @@ def best_information(samples: Floats, mapped: Floats, noise: Floats, answers: in
     scores = np.stack([np.square(one - samples).sum(axis=(1, 2)) for one in mapped], axis=1)
     scores -= scores.mean(axis=1, keepdims=True)
     centred = scores - scores.mean(axis=0)
-    root, rng = np.linalg.cholesky(noise), np.random.default_rng(seed)
+    root = np.linalg.cholesky(noise)
+    rng = np.random.default_rng(seed)
     tried = np.linspace(0, S - 1, min(answers, S)).astype(np.int64)
     errors, drawn = (rng.standard_normal((count, d)) @ root.T for count in (S, len(tried)))
-    before, found = float(_entropies(_shares(scores[None])[0])), np.empty(n)
+    before = float(_entropies(_shares(scores[None])[0]))
+    found = np.empty(n)
     for place in range(n):
         here = samples[:, place]
         apart = here - here.mean(axis=0)
@@ -218,7 +228,8 @@ def looked_at(met: RegistrationSet, rows: Sequence[int], best: int) -> dict[str,
     known = posterior(met, rows)
     judge = wg.judge(known, met.transforms)
     assert isinstance(judge, Judge)  # eight answers or more
-    fitted, rng = judge.fitted, np.random.default_rng(len(rows))
+    fitted = judge.fitted
+    rng = np.random.default_rng(len(rows))
     whole = fitted.compare(met.targets, fitted.evidence.at(met.targets), SAMPLES, rng)
     one, five = (_squares(met, draws) for draws in (whole, judge.sample(met.targets, SAMPLES)))
     leader = int(np.median(five, axis=1).argmin())
@@ -256,7 +267,8 @@ def _lead(squares: Floats, leader: int) -> Floats:
 def t_test(met: RegistrationSet, rows: Sequence[int]) -> Floats:
     """Return for the leader one less the largest one-sided p against another transform, 0 for the others."""
     squares = np.square(met.at_answers[:, rows] - met.answers.moving_points[rows]).sum(axis=2)
-    leader, found = int(squares.mean(axis=1).argmin()), np.zeros(len(squares))
+    leader = int(squares.mean(axis=1).argmin())
+    found = np.zeros(len(squares))
     behind = np.delete(squares, leader, axis=0) - squares[leader]
     spread = behind.std(axis=1, ddof=1) / np.sqrt(len(rows))
     found[leader] = float(stats.t.cdf((behind.mean(axis=1) / np.maximum(spread, 1e-12)).min(), len(rows) - 1))

@@ -24,7 +24,8 @@ from warpgauge.errors import InvalidInputError
 Scales = Callable[[LandmarkPair], Floats]
 
 CURVES = tuple(name for name, one in DATASETS.items() if one.longest)  # the sets of the error curves
-QUICK_RUNS, QUICK_COUNT = 6, 20
+QUICK_RUNS = 6
+QUICK_COUNT = 20
 TEN = 10  # first annotations of the dense set, by farthest points
 _TRAINING_BRAINS = 1_000_000  # added to a deformation's seed: no training deformation is ever tested on
 
@@ -103,7 +104,8 @@ def _choice(data: Path, name: str, at: int, split: int) -> dict[str, object]:
 
 def setting(data: Path, run: Run) -> Setting:
     """Load what one run needs."""
-    name, split = str(run.parameters["dataset"]), int(run.parameters["split"])
+    name = str(run.parameters["dataset"])
+    split = int(run.parameters["split"])
     if name == "dense":
         return _dense(split)
     if name == "brain":

@@ -169,7 +169,8 @@ def _confidence(found: Evaluation, names: Sequence[str], true: Floats) -> dict[s
     intervals = np.array([found.scores[name].interval["2"] for name in names])
     best = np.array([found.scores[name].probability_best["2"] for name in names])
     above = np.triu_indices(len(names), 1)
-    win, order = found.win_probability[above], (true[:, None] < true[None])[above]
+    win = found.win_probability[above]
+    order = (true[:, None] < true[None])[above]
     called = (win >= SURE) | (win <= 1 - SURE)
     return {
         "held": int(np.sum((intervals[:, 0] <= true) & (true <= intervals[:, 1]))),

@@ -58,7 +58,8 @@ def _summed(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     # pairs = K (K - 1) / 2
     total = sum(round((1 + np.sqrt(1 + 8 * one["pairs"])) / 2) for one in cases)
     sure = [one["right"] for one in cases if one["sure"]]
-    called, right = sum(one["pairs_called"] for one in cases), sum(one["pairs_right"] for one in cases)
+    called = sum(one["pairs_called"] for one in cases)
+    right = sum(one["pairs_right"] for one in cases)
     return out | {
         "held": transforms[0] / total,
         "true_above": transforms[1] / total,

@@ -27,9 +27,12 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.maps import OKABE_ITO
 
 ORDERS = ("farthest", "random")
-PAPER, GAUSSIAN, DEFAULT = "paper", "default, Gaussian tails", "default"
+PAPER = "paper"
+GAUSSIAN = "default, Gaussian tails"
+DEFAULT = "default"
 SETS = tuple(name for name, one in DATASETS.items() if one.counts)
-QUICK_RUNS, QUICK_COUNTS = 4, 2
+QUICK_RUNS = 4
+QUICK_COUNTS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,8 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
     """Return ``runs`` runs for each dataset; pairs take turns in a random order, then training pairs."""
     planned = []
     for name in SETS:
-        counts, pairs = DATASETS[name].counts, DATASETS[name].all_pairs(data)
+        counts = DATASETS[name].counts
+        pairs = DATASETS[name].all_pairs(data)
         order = rng_for(seed, 5).permutation(len(pairs))
         for at in range(min(runs, QUICK_RUNS) if quick else runs):
             pair = pairs[order[at % len(pairs)]]
@@ -109,12 +113,15 @@ def _measured(posterior: Posterior, points: Floats, truth: Floats, covariance: F
 
 def measurements(data: Path, run: Run) -> dict[str, dict[int, dict[str, Measured]]]:
     """Condition all models on the same annotations: by order, number of annotations, and model."""
-    name, split = str(run.parameters["dataset"]), int(run.parameters["split"])
+    name = str(run.parameters["dataset"])
+    split = int(run.parameters["split"])
     by: Mapping[str, LandmarkPair] = {pair.name: pair for pair in DATASETS[name].all_pairs(data)}
     if missing := {str(run.parameters[key]) for key in ("pair", "training")} - set(by):
         raise InvalidInputError(f"The data have no pair {sorted(missing)[0]!r}, which this run is about.")
-    pair, paper = by[str(run.parameters["pair"])], _learned(by[str(run.parameters["training"])])
-    parts, covariance = halves(pair, split), disc(pair)
+    pair = by[str(run.parameters["pair"])]
+    paper = _learned(by[str(run.parameters["training"])])
+    parts = halves(pair, split)
+    covariance = disc(pair)
     answers = exact_answers(parts.fixed, parts.moving, covariance)
     found: dict[str, dict[int, dict[str, Measured]]] = {}
     for order in ORDERS:

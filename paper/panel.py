@@ -27,12 +27,15 @@ from paper.registration_sets import RegistrationSet, contest
 from warpgauge.evaluation import Evaluation, Judge, leak_tests
 
 Rows = NDArray[np.int64]
-COUNTS, SAMPLES, OPEN = (10, 20, 40), 400, 20
+COUNTS = (10, 20, 40)
+SAMPLES = 400
+OPEN = 20
 PANELS = ("all together", "six", "three worst", "three best")
 SHARES = {"a quarter": 0.25, "half": 0.5, "wholly": 0.97}
 SEALED = (5, 10, 15)
 # Fewer targets say little about an error over them; more take time.
-FEWEST_TARGETS, MOST_TARGETS = 10, 120
+FEWEST_TARGETS = 10
+MOST_TARGETS = 120
 PAIRS: dict[str, tuple[Any, ...]] = {
     "elastix-lung": (0,),
     "copdgene": (0, 1, 2, 3, 4),
@@ -65,7 +68,8 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
 
 def compute(data: Path, run: Run) -> dict[str, Any]:
     """Judge one pair with every panel and number of annotations, and try to win it by bending."""
-    met, rng = contest(data, run.parameters), rng_for(int(run.parameters["seed"]), 11)
+    met = contest(data, run.parameters)
+    rng = rng_for(int(run.parameters["seed"]), 11)
     order = rng.permutation(len(met.answers))
     six = rng.permutation(len(met.names))[: min(6, len(met.names) - 2)].tolist()
     judged = []
@@ -89,9 +93,11 @@ def held_out(met: RegistrationSet, rows: Rows) -> RegistrationSet:
 
 def _judged(met: RegistrationSet, rows: Rows, panel: str, members: Sequence[str]) -> list[dict[str, Any]]:
     """Score every transform outside the panel, beside a panel as vetted and as unvetted."""
-    given, true = met.answers[rows], met.true_scores(2.0)
+    given = met.answers[rows]
+    true = met.true_scores(2.0)
     classical = np.sqrt(np.mean(np.square(met.at_answers[:, rows] - given.moving_points).sum(axis=2), axis=1))
-    judge, result = _judge(met, given, met.transforms, members), []
+    judge = _judge(met, given, met.transforms, members)
+    result = []
     ways = {"": judge}
     if members and isinstance(judge, Judge):
         ways = {"vetted": replace(judge, vetted=frozenset(met.names)), "unvetted": judge}
@@ -99,7 +105,8 @@ def _judged(met: RegistrationSet, rows: Rows, panel: str, members: Sequence[str]
         found = _evaluated(one, met, met.transforms)
         for k, name in enumerate(met.names):
             if name not in members:
-                (low, high), score = found.scores[name].interval["2"], found.scores[name].score["2"]
+                (low, high) = found.scores[name].interval["2"]
+                score = found.scores[name].score["2"]
                 width = high - low + 20 * max(low - true[k], 0) + 20 * max(true[k] - high, 0)
                 result.append({
                     "panel": panel, "way": way, "n": len(rows), "held": bool(low <= true[k] <= high),
@@ -127,14 +134,17 @@ def _bend(points: Floats, residuals: Floats) -> Callable[[Floats], Floats]:
 
 def _bent_wins(met: RegistrationSet, rows: Rows) -> list[dict[str, Any]]:
     """Return how probable a bent method is to be called the best, without a panel and beside a good and a poor one."""
-    given, true, names = met.answers[rows], met.true_scores(2.0), met.names
+    given = met.answers[rows]
+    true = met.true_scores(2.0)
+    names = met.names
     ranked = np.argsort(true).tolist()
     k = ranked[len(ranked) // 2]
     panels = {"": [], "six": [one for one in names if one != names[k]][:6]}
     panels["three worst"] = [names[j] for j in ranked if j != k][-3:]
     bend = _bend(given.fixed_points, given.moving_points - met.at_answers[k, rows])
     places = np.concatenate([given.fixed_points, met.targets])
-    own, result = np.concatenate([met.at_answers[k, rows], met.mapped[k]]), []
+    own = np.concatenate([met.at_answers[k, rows], met.mapped[k]])
+    result = []
     for what, share in SHARES.items():
         values = own + share * bend(places)
         transforms = {**met.transforms, "bent": looked_up(places, values)}
@@ -153,11 +163,14 @@ def _leaks(met: RegistrationSet, order: Rows) -> list[dict[str, Any]]:
         rows = order[: OPEN + sealed]
         if len(rows) < OPEN + sealed:
             continue
-        points, answers = met.answers.fixed_points[rows], met.answers.moving_points[rows]
-        residuals, hidden = answers - met.at_answers[:, rows], np.arange(len(rows)) >= OPEN
+        points = met.answers.fixed_points[rows]
+        answers = met.answers.moving_points[rows]
+        residuals = answers - met.at_answers[:, rows]
+        hidden = np.arange(len(rows)) >= OPEN
         chosen = rng_for(len(order), 12).permutation(len(residuals))
         kept = min(5, len(chosen) - 2)
-        references, methods = residuals[chosen[:kept]], residuals[chosen[kept : kept + 3]]
+        references = residuals[chosen[:kept]]
+        methods = residuals[chosen[kept : kept + 3]]
         for what, share in {"honest": 0.0, **SHARES}.items():
             tried = [one - share * _bend(points[:OPEN], one[:OPEN])(points) for one in methods]
             tests = leak_tests(np.stack(tried), references, points, hidden)
@@ -167,8 +180,10 @@ def _leaks(met: RegistrationSet, order: Rows) -> list[dict[str, Any]]:
 
 def report(results: Sequence[Result]) -> Findings:
     """Sum up by set, panel and number of annotations, by pair, and by how far a method was bent."""
-    intervals, pairs = _intervals(results), _by_pair(results)
-    bent, leaks = _bent_counts(results), _leak_counts(results)
+    intervals = _intervals(results)
+    pairs = _by_pair(results)
+    bent = _bent_counts(results)
+    leaks = _leak_counts(results)
     numbers = {"intervals": intervals, "pairs": pairs, "bent": bent, "leaks": leaks}
     told = [
         f"{row['dataset']} ({row['pairs']}), {row['panel']} {row['way']}, n = {row['n']}: 90 % intervals hold "

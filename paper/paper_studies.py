@@ -56,7 +56,8 @@ def _compared(
 ) -> Findings:
     """Sum up each dataset, or other parameter, with title and unit by its name; show the first differences or all."""
     numbers: dict[str, Any] = {}
-    panels, told = [], []
+    panels = []
+    told = []
     for name, curves in gathered(results, labels, by).items():
         title, unit = named[name]
         numbers[name] = {"unit": unit, **summary(curves, differences)}
@@ -86,7 +87,9 @@ def _by_strategy(
     given: default_setting.Setting, run: Run, prior: wg.TransformationPrior, answers: wg.Annotations
 ) -> dict[str, list[float]]:
     """Let each strategy annotate; return its error curve by its name."""
-    parts, seed, count = given.halves, int(run.parameters["split"]), int(run.parameters["count"])
+    parts = given.halves
+    seed = int(run.parameters["split"])
+    count = int(run.parameters["count"])
     return {
         strategy: annotation_curve(
             prior, answers, parts.held_fixed, parts.held_moving, strategy=strategy, seed=seed, count=count,
@@ -99,7 +102,8 @@ def _by_strategy(
 def _report_strategies(results: Sequence[Result]) -> Findings:
     """Sum up each dataset: mean curves, and Heuristic minus Entropy."""
     numbers: dict[str, Any] = {}
-    panels, told = [], []
+    panels = []
+    told = []
     for dataset, curves in gathered(results, STRATEGY_LABELS).items():
         title, unit = NAMED[dataset]
         start = TEN if dataset == "dense" else 1  # before that all strategies share their annotations
@@ -146,7 +150,8 @@ def _compute_uncertainty(data: Path, run: Run) -> dict[str, Any]:
     """Draw the user's answer at every candidate, the same for all strategies, and let each annotate."""
     given = default_setting.setting(data, run)
     prior = given.prior()
-    parts, seed = given.halves, int(run.parameters["split"])
+    parts = given.halves
+    seed = int(run.parameters["split"])
     factor, noisy, _ = CONDITIONS[str(run.parameters["condition"])]
     user = EllipseAnnotator(scale=factor, pixel_size=given.pair.pixel, noisy=noisy)
     answers = user.annotate(parts.fixed, lambda _: parts.moving, seed)
@@ -179,9 +184,11 @@ TARGET_LABELS = {
     "informed": "Entropy with T",
 }
 TARGET_DIFFERENCES = [("Heuristic", "Entropy with T"), ("Entropy without T", "Entropy with T")]
-TARGET_COUNT, EDGE_POINTS = 100, 150
+TARGET_COUNT = 100
+EDGE_POINTS = 150
 STRUCTURES = 10  # per deformation
-QUICK_TARGET_RUNS, QUICK_TARGET_COUNT = 4, 15
+QUICK_TARGET_RUNS = 4
+QUICK_TARGET_COUNT = 15
 
 
 def _plan_targets(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
@@ -214,7 +221,8 @@ def _deformation(data: Path, name: str, seed: int) -> Any:
 
 def _compute_targets(data: Path, run: Run) -> dict[str, Any]:
     """Let each strategy ask among the corners, and measure at the edge of the structure."""
-    name, seed = str(run.parameters["dataset"]), int(run.parameters["split"])
+    name = str(run.parameters["dataset"])
+    seed = int(run.parameters["split"])
     brain = labelled_brain(data, name)
     edge = targets_from_labels(brain.labels, brain.grid, int(run.parameters["structure"]), count=EDGE_POINTS, seed=seed)
     pair = brain_pair(brain, _deformation(data, name, int(run.parameters["deformation"])), name, edge)
@@ -270,7 +278,9 @@ def _compute_kernels(data: Path, run: Run) -> dict[str, Any]:
 
 def _by_prior(given: default_setting.Setting, run: Run, priors: Mapping[str, wg.TransformationPrior]) -> dict[str, Any]:
     """Let Entropy annotate with each prior; curves and weights by its name."""
-    parts, seed, count = given.halves, int(run.parameters["split"]), int(run.parameters["count"])
+    parts = given.halves
+    seed = int(run.parameters["split"])
+    count = int(run.parameters["count"])
     curves = {
         name: annotation_curve(
             prior, given.answers, parts.held_fixed, parts.held_moving, seed=seed, count=count

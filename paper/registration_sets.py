@@ -44,7 +44,9 @@ from warpgauge.demo import make_pair
 from warpgauge.errors import WarpgaugeError
 from warpgauge.simulate import EllipseAnnotator, ExpertPanel
 
-POINTS, TARGETS, CANDIDATES = 4000, 800, 1000
+POINTS = 4000
+TARGETS = 800
+CANDIDATES = 1000
 KEPT_IN = "WARPGAUGE_REGISTRATIONS"
 # Four settings of elastix; with those of SimpleITK eight registrations a simulated pair.
 _ELASTIX = (
@@ -189,7 +191,8 @@ def simulated(d: int, seed: int) -> RegistrationSet:
     kept = _kept(f"simulated-{d}d-{seed}", about, lambda: _simulated_arrays(d, seed))
     rng = rng_for(seed, d, 1)
     rows = rng.permutation(len(kept["points"]))
-    ask, held = rows[:CANDIDATES], rows[-TARGETS:]
+    ask = rows[:CANDIDATES]
+    held = rows[-TARGETS:]
     placed = kept["truth"][ask] + rng.normal(0, _PLACED[d], (len(ask), d))
     return RegistrationSet(
         [str(name) for name in kept["names"]],
@@ -216,7 +219,8 @@ def _halves(
 ) -> RegistrationSet:
     """Let half of the landmarks be annotated, and the others stand for the truth."""
     rows = rng_for(seed, 4).permutation(len(moving))
-    ask, held = np.sort(rows[: len(rows) // 2]), np.sort(rows[len(rows) // 2 :])
+    ask = np.sort(rows[: len(rows) // 2])
+    held = np.sort(rows[len(rows) // 2 :])
     return RegistrationSet(
         answers=answers[ask],
         at_answers=mapped[:, ask],
@@ -234,7 +238,8 @@ def _about(pair: LandmarkPair, names: Sequence[str]) -> dict[str, Any]:
 def lung(data: Path, seed: int | None) -> RegistrationSet:
     """Return elastix-lung's 14 real registrations at 50 sound landmarks; with a seed, half of them are the truth."""
     names, fixed, moving, mapped = elastix_lung_registrations(data)
-    about, answers = _about(elastix_lung(data), names), wg.Annotations.isotropic(fixed, moving, 0.5)
+    about = _about(elastix_lung(data), names)
+    answers = wg.Annotations.isotropic(fixed, moving, 0.5)
     return (
         _everywhere(about, mapped, answers, moving) if seed is None else _halves(about, mapped, seed, answers, moving)
     )
@@ -251,7 +256,8 @@ def cima(data: Path, stains: tuple[str, str], seed: int, quick: bool) -> Registr
     """Return elastix registrations of two stains, the paper's 30 settings or the quick six, and log-normal ellipses."""
     files = [cima_stains(data, "lung-lesion_1")[stain][0] for stain in stains]
     read = wg.read_landmarks(*files, units="px")
-    fixed, moving = np.asarray(read.fixed_points), np.asarray(read.moving_points)
+    fixed = np.asarray(read.fixed_points)
+    moving = np.asarray(read.moving_points)
     images = [wg.read_image(file.with_suffix(".jpg")) for file in files]
     settings = paper_grid(quick=quick)
 
@@ -311,7 +317,8 @@ def _lungs(
     rng = rng_for(seed, 5, case)
     # Half of the landmarks make the transforms; only the others are annotated or held out.
     seen, unseen = np.split(rng.permutation(len(pair)), 2)
-    fixed, moving = pair.fixed[unseen], pair.moving[unseen]
+    fixed = pair.fixed[unseen]
+    moving = pair.moving[unseen]
     answers = ExpertPanel.alike(3, *observers).annotate(fixed, looked_up(fixed, moving), seed)
     return _made(pair, seen, (15, 30, 60, 120), (80.0, 320.0), fixed, rng), answers, moving
 
@@ -320,7 +327,8 @@ def copd(data: Path, case: int, seed: int, *, whole: bool = False) -> Registrati
     """Return transforms made from landmarks of a COPDgene case; half of the others are the truth, or all."""
     pair = copdgene(data)[case]
     made, answers, moving = _lungs(data, pair, case, seed, "copdgene/copd_cases.csv")
-    about, mapped = _about(pair, list(made)), np.stack(list(made.values()))
+    about = _about(pair, list(made))
+    mapped = np.stack(list(made.values()))
     return _everywhere(about, mapped, answers, moving) if whole else _halves(about, mapped, seed, answers, moving)
 
 
@@ -342,7 +350,9 @@ def network(data: Path, case: int, seed: int) -> RegistrationSet:
         row = list(csv.DictReader(file))[case]
     spacing = np.array([float(row[key]) for key in ("dx_mm", "dy_mm", "dz_mm")])
     table = np.loadtxt(data / "copdgene" / f"vxmpp_copd{case + 1}.csv", delimiter=",", skiprows=1)
-    keys, moved, at = (table[:, :3] - 1) * spacing, (table[:, 3:] - 1) * spacing, answers.fixed_points
+    keys = (table[:, :3] - 1) * spacing
+    moved = (table[:, 3:] - 1) * spacing
+    at = answers.fixed_points
     found = dict(list(made.items())[::2])
     for count in (8, 100, 800):
         distances, rows = cKDTree(keys).query(at, count)
@@ -359,8 +369,10 @@ def histology(data: Path, pair: str, seed: int) -> RegistrationSet:
     at, given = next((k, one) for k, one in enumerate(datasets.cima(data, ordered=False)) if one.name == pair)
     rng = rng_for(seed, 6, at)
     rows = rng.permutation(len(given))
-    seen, unseen = rows[: len(rows) // 3], rows[len(rows) // 3 :]
-    fixed, moving = given.fixed[unseen], given.moving[unseen]
+    seen = rows[: len(rows) // 3]
+    unseen = rows[len(rows) // 3 :]
+    fixed = given.fixed[unseen]
+    moving = given.moving[unseen]
     made = _made(given, seen, (6, 12, 24), (300.0, 1500.0), fixed, rng)
     answers = EllipseAnnotator().annotate(fixed, looked_up(fixed, moving), seed)
     return _everywhere(_about(given, list(made)), np.stack(list(made.values())), answers, moving)

@@ -63,8 +63,11 @@ def plan(data: Path, runs: int, seed: int, quick: bool) -> list[Run]:
 
 def compute(data: Path, run: Run) -> dict[str, Any]:
     """Plant every kind of slip among one draw of landmarks."""
-    name, count, seed = str(run.parameters["dataset"]), int(run.parameters["count"]), int(run.parameters["seed"])
-    rng, pairs = rng_for(seed, SETS.index(name)), reported(name, data)
+    name = str(run.parameters["dataset"])
+    count = int(run.parameters["count"])
+    seed = int(run.parameters["seed"])
+    rng = rng_for(seed, SETS.index(name))
+    pairs = reported(name, data)
     pair = pairs[int(rng.integers(len(pairs)))]
     rows = rng.choice(len(pair), count, replace=False)
     marks = wg.Annotations.isotropic(pair.fixed[rows], pair.moving[rows], pair.pixel)
@@ -93,7 +96,8 @@ def _found(
 ) -> dict[str, int | bool]:
     """Plant slips and screen: how many of them, and of the sound marks, are suspected."""
     several, length = KINDS[kind]
-    moving, wrong = marks.moving_points.copy(), rng.choice(len(marks), several, replace=False)
+    moving = marks.moving_points.copy()
+    wrong = rng.choice(len(marks), several, replace=False)
     direction = rng.normal(size=marks.d)
     direction /= np.linalg.norm(direction)
     for row in wrong:

@@ -87,9 +87,11 @@ class SuspiciousDataWarning(WarpgaugeWarning):
 
 def warn_suspicious(message: str) -> None:
     """Give a `SuspiciousDataWarning` that points at the line which called warpgauge, however deep this is called."""
-    depth, caller = 2, sys._getframe(1)
+    depth = 2
+    caller = sys._getframe(1)
     while caller.f_back is not None and caller.f_globals.get("__name__", "").partition(".")[0] == __package__:
-        depth, caller = depth + 1, caller.f_back
+        depth = depth + 1
+        caller = caller.f_back
     warnings.warn(message, SuspiciousDataWarning, stacklevel=depth)
 
 

@@ -339,7 +339,8 @@ def add_transform(
     next_steps(f"warpgauge evaluate {quoted(project)}")
 
 
-_ERROR, _BEFORE = "mean error at the annotations", "mean error without any transform"
+_ERROR = "mean error at the annotations"
+_BEFORE = "mean error without any transform"
 
 
 def _named_files(words: Sequence[str]) -> dict[str, list[Path]]:

@@ -32,14 +32,22 @@ def compiled(function: _Function) -> _Function:
 @compiled
 def _quintics(breaks: Floats, table: Floats, first: int, last: int, r: Floats, row: Floats) -> None:
     """Put the bundle at distances ``r`` into ``row``; they lie between scale ``first - 1`` and scale ``last``."""
-    c0, c1, c2 = table[first, 0], table[first, 1], table[first, 2]
-    c3, c4, c5 = table[first, 3], table[first, 4], table[first, 5]
+    c0 = table[first, 0]
+    c1 = table[first, 1]
+    c2 = table[first, 2]
+    c3 = table[first, 3]
+    c4 = table[first, 4]
+    c5 = table[first, 5]
     for j in range(r.shape[0]):
         q = r[j]
         row[j] = ((((c5 * q + c4) * q + c3) * q + c2) * q + c1) * q + c0
     for segment in range(first + 1, last + 1):
-        c0, c1, c2 = table[segment, 0], table[segment, 1], table[segment, 2]
-        c3, c4, c5 = table[segment, 3], table[segment, 4], table[segment, 5]
+        c0 = table[segment, 0]
+        c1 = table[segment, 1]
+        c2 = table[segment, 2]
+        c3 = table[segment, 3]
+        c4 = table[segment, 4]
+        c5 = table[segment, 5]
         since = breaks[segment - 1]
         for j in range(r.shape[0]):
             q = r[j]
@@ -77,7 +85,9 @@ def fill_wendland(
     which quintics can occur: one, mostly, where points that follow each other are neighbours.
     """
     d, m = others.shape
-    spare, across, middle = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(d)
+    spare = np.empty(_CHUNK)
+    across = np.empty(_CHUNK)
+    middle = np.empty(d)
     # Slices from 0 on, not indices ``start + j``: only then does numba put these loops into vector registers.
     for start in range(0, m, _CHUNK):
         u = others[0, start : start + _CHUNK]
@@ -95,11 +105,15 @@ def fill_wendland(
         radius = math.sqrt(radius)
         for i in range(points.shape[1]):
             row = out[i, start : start + n]
-            x, y, z = points[0, i], points[1, i], points[d - 1, i]
+            x = points[0, i]
+            y = points[1, i]
+            z = points[d - 1, i]
             square = (x - middle[0]) ** 2 + (y - middle[1]) ** 2
             if d == 3:
                 square += (z - middle[2]) ** 2
-            distance, first, last = math.sqrt(square), 0, 0
+            distance = math.sqrt(square)
+            first = 0
+            last = 0
             for s in range(breaks.shape[0]):
                 first += 1 if distance - radius >= breaks[s] * (1 + 1e-12) else 0
                 last += 1 if distance + radius >= breaks[s] * (1 - 1e-12) else 0
@@ -165,10 +179,12 @@ def _between(low: float, high: float) -> float:
 @compiled
 def _start(m: float, s: float, t: float, panels: int, stack: Floats) -> int:
     """Put panels of the angle psi with ``x = t sin(psi)`` on the stack, where x is within reach; how many there are."""
-    low, high = max(-t, m - _REACH * s), min(t, m + _REACH * s)
+    low = max(-t, m - _REACH * s)
+    high = min(t, m + _REACH * s)
     if not low < high:
         return 0
-    start, end = math.asin(max(low / t, -1.0)), math.asin(min(high / t, 1.0))
+    start = math.asin(max(low / t, -1.0))
+    end = math.asin(min(high / t, 1.0))
     for panel in range(panels):
         stack[panel, 0] = start + (end - start) * panel / panels
         stack[panel, 1] = start + (end - start) * (panel + 1) / panels
@@ -178,12 +194,14 @@ def _start(m: float, s: float, t: float, panels: int, stack: Floats) -> int:
 @compiled
 def _finish(kronrod: float, gauss: float, error: float, top: int, stack: Floats) -> bool:
     """Whether the panel above the stack is exact enough; it is halved on the stack where it is not."""
-    a, b = stack[top, 0], stack[top, 1]
+    a = stack[top, 0]
+    b = stack[top, 1]
     if abs(kronrod - gauss) * 0.5 * (b - a) <= error or top + 2 > _STACK:
         return True
     middle = 0.5 * (a + b)
     stack[top, 1] = middle
-    stack[top + 1, 0], stack[top + 1, 1] = middle, b
+    stack[top + 1, 0] = middle
+    stack[top + 1, 1] = b
     return False
 
 
@@ -191,19 +209,24 @@ def _finish(kronrod: float, gauss: float, error: float, top: int, stack: Floats)
 def _in_disc(m: Floats, s: Floats, t: float, stack: Floats, panels: int, error: float) -> float:
     """``P(|(X_1, X_2)| <= t)`` of the last two components: the first by quadrature, the second in closed form."""
     k = m.shape[0] - 2
-    top, total = _start(m[k], s[k], t, panels, stack), 0.0
+    top = _start(m[k], s[k], t, panels, stack)
+    total = 0.0
     while top > 0:
         top -= 1
-        middle, half = 0.5 * (stack[top, 0] + stack[top, 1]), 0.5 * (stack[top, 1] - stack[top, 0])
-        kronrod, gauss = 0.0, 0.0
+        middle = 0.5 * (stack[top, 0] + stack[top, 1])
+        half = 0.5 * (stack[top, 1] - stack[top, 0])
+        kronrod = 0.0
+        gauss = 0.0
         for i in range(15):
             psi = middle + half * _NODES[i]
-            z, h = (t * math.sin(psi) - m[k]) / s[k], t * math.cos(psi)
+            z = (t * math.sin(psi) - m[k]) / s[k]
+            h = t * math.cos(psi)
             inner = _between((-h - m[k + 1]) / s[k + 1], (h - m[k + 1]) / s[k + 1])
             value = math.exp(-0.5 * z * z) * h * inner
             kronrod += _KRONROD[i] * value
             gauss += _GAUSS[i] * value
-        kronrod, gauss = kronrod * _DENSITY / s[k], gauss * _DENSITY / s[k]
+        kronrod = kronrod * _DENSITY / s[k]
+        gauss = gauss * _DENSITY / s[k]
         if _finish(kronrod, gauss, error, top, stack):
             total += kronrod * half
         else:
@@ -215,19 +238,24 @@ def _in_disc(m: Floats, s: Floats, t: float, stack: Floats, panels: int, error: 
 def _in_ball(m: Floats, s: Floats, t: float, stacks: Floats, panels: int, error: float) -> float:
     """``P(|X| <= t)`` of three components: the same once more around `_in_disc`."""
     stack = stacks[1]
-    top, total = _start(m[0], s[0], t, panels, stack), 0.0
+    top = _start(m[0], s[0], t, panels, stack)
+    total = 0.0
     while top > 0:
         top -= 1
-        middle, half = 0.5 * (stack[top, 0] + stack[top, 1]), 0.5 * (stack[top, 1] - stack[top, 0])
-        kronrod, gauss = 0.0, 0.0
+        middle = 0.5 * (stack[top, 0] + stack[top, 1])
+        half = 0.5 * (stack[top, 1] - stack[top, 0])
+        kronrod = 0.0
+        gauss = 0.0
         for i in range(15):
             psi = middle + half * _NODES[i]
-            z, h = (t * math.sin(psi) - m[0]) / s[0], t * math.cos(psi)
+            z = (t * math.sin(psi) - m[0]) / s[0]
+            h = t * math.cos(psi)
             if h > 0:
                 value = math.exp(-0.5 * z * z) * h * _in_disc(m, s, h, stacks[0], panels, error)
                 kronrod += _KRONROD[i] * value
                 gauss += _GAUSS[i] * value
-        kronrod, gauss = kronrod * _DENSITY / s[0], gauss * _DENSITY / s[0]
+        kronrod = kronrod * _DENSITY / s[0]
+        gauss = gauss * _DENSITY / s[0]
         if _finish(kronrod, gauss, error, top, stack):
             total += kronrod * half
         else:
@@ -243,8 +271,10 @@ def add_within(
     d = means.shape[1]
     stacks = np.empty((2, _STACK, 2))
     for row in range(means.shape[0]):
-        m, s = means[row], deviations[row]
-        length, along = 0.0, 0.0
+        m = means[row]
+        s = deviations[row]
+        length = 0.0
+        along = 0.0
         for a in range(d):
             length += m[a] * m[a]
             along += m[a] * m[a] * s[a] * s[a]

@@ -16,7 +16,8 @@ Progress = Callable[[int, int], None]
 
 def expert(session: Session, user: str, scale: float) -> Annotator:
     """Return the simulated expert: the default disc, or the paper's log-normal ellipses in fixed pixels."""
-    grid, settings = session.project.fixed_grid, session.project.settings
+    grid = session.project.fixed_grid
+    settings = session.project.settings
     if user == "isotropic":
         return IsotropicAnnotator(scale * default_radius(grid, settings))
     return EllipseAnnotator(scale=scale, pixel_size=grid.pixel)
@@ -38,8 +39,11 @@ def answer_queries(
     dict
         How many were placed and skipped, and the mean distance of the placements from the truth.
     """
-    someone, rng = expert(session, user, scale), np.random.default_rng(seed)
-    placed, skipped, distances = 0, 0, []
+    someone = expert(session, user, scale)
+    rng = np.random.default_rng(seed)
+    placed = 0
+    skipped = 0
+    distances = []
     for done in range(count):
         query = session.next_query()
         if query is None:

@@ -25,7 +25,9 @@ from warpgauge.maps import warped_image
 _BINS = 24
 _LEAST_OVERLAP = 0.4  # of the fixed samples must fall into the moving image
 # Longest side of the copies: for the search over turns and shifts, for the first and for the last refinement.
-_SEARCH, _FIRST, _LAST = {2: 40, 3: 16}, {2: 80, 3: 24}, {2: 200, 3: 64}
+_SEARCH = {2: 40, 3: 16}
+_FIRST = {2: 80, 3: 24}
+_LAST = {2: 200, 3: 64}
 _MOST_SAMPLES = 16_000
 _SHIFTS = {2: np.linspace(-0.3, 0.3, 9), 3: np.linspace(-0.2, 0.2, 3)}  # shares of the fixed image's sides
 _TURNS = 24  # turns of a picture that are tried, 15 degrees apart
@@ -153,7 +155,8 @@ class _Search:
         fixed_foreground: Foreground | None,
         moving_foreground: Foreground | None,
     ) -> None:
-        self.fixed, self.moving = fixed, moving
+        self.fixed = fixed
+        self.moving = moving
         self.d = fixed[1].d
         self.centre = _middle(fixed_foreground, fixed[1])
         self.aim = _middle(moving_foreground, moving[1])
@@ -206,7 +209,9 @@ class _Search:
         return matrix, self.aim + shift - matrix @ self.centre
 
     def _unpacked(self, number: int, parameters: Floats) -> tuple[Floats, Floats]:
-        shift, log_scale, angles = parameters[: self.d], parameters[self.d], parameters[self.d + 1 :]
+        shift = parameters[: self.d]
+        log_scale = parameters[self.d]
+        angles = parameters[self.d + 1 :]
         return self._similarity(_turned(angles) @ self.orientations[number], shift, float(np.exp(log_scale)))
 
     def _refined(self, copies: _Copies, number: int, start: Floats) -> tuple[float, int, Floats]:
@@ -261,7 +266,8 @@ def _turned(angles: ArrayLike) -> Floats:
     """Rotation by one angle in the plane, or about x, y and z in turn."""
     values = np.atleast_1d(np.asarray(angles, dtype=np.float64))
     if len(values) == 1:
-        c, s = np.cos(values[0]), np.sin(values[0])
+        c = np.cos(values[0])
+        s = np.sin(values[0])
         return np.array([[c, -s], [s, c]])
     matrix = np.eye(3)
     for axis, angle in enumerate(values):
@@ -321,7 +327,8 @@ class Likeness:
     """
 
     def __init__(self, fixed: tuple[NDArray[Any], Grid], moving: tuple[NDArray[Any], Grid]) -> None:
-        self._fixed, self._grid = _edges(fixed[0]), fixed[1]
+        self._fixed = _edges(fixed[0])
+        self._grid = fixed[1]
         self._moving = _edges(moving[0]), moving[1]
 
     def __call__(self, transform: Any) -> float:

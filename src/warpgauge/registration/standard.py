@@ -35,13 +35,16 @@ from warpgauge.registration.rough_alignment import align
 PREFIX = "standard-"
 # Cells of the B-splines along each axis; the other registrations have none.
 MESHES = {f"{PREFIX}bspline-coarse": 4, f"{PREFIX}bspline": 8, f"{PREFIX}bspline-fine": 14}
-SIMILARITY, AFFINE, DEMONS = f"{PREFIX}similarity", f"{PREFIX}affine", f"{PREFIX}demons"
+SIMILARITY = f"{PREFIX}similarity"
+AFFINE = f"{PREFIX}affine"
+DEMONS = f"{PREFIX}demons"
 NAMES = (SIMILARITY, AFFINE, *MESHES, DEMONS)
 # Elements along the longest side of the images that are compared, and of those that the processes read.
 WORKING = {2: 512, 3: 112}
 REDUCED = {2: 1024, 3: 192}
 TIME_LIMIT = 3600.0
-_AFFINE_ITERATIONS, _DEMONS_ITERATIONS = 60, 80
+_AFFINE_ITERATIONS = 60
+_DEMONS_ITERATIONS = 80
 # More iterations of the B-splines lower the metric and part the landmarks (docs/registration.md).
 _BSPLINE_ITERATIONS = 5
 _ONE_THREAD = dict.fromkeys(

@@ -102,7 +102,9 @@ _DIAGONAL = "Image diagonal [pixels]"
 class Anhir(Challenge):
     """Points are mapped from the source image to the target image; errors are shares of the image's diagonal."""
 
-    title, unit, sd = "ANHIR", "pixels", None
+    title = "ANHIR"
+    unit = "pixels"
+    sd = None
     main = ("Average-Median-rTRE",)
 
     def template(self, data: Path, folder: Path) -> Template:
@@ -251,7 +253,9 @@ class AcrobatRows:
 class Acrobat(Challenge):
     """Points are mapped from IHC to H&E, in µm; one table holds all pairs, and several annotators of the truth."""
 
-    title, unit, sd = "ACROBAT", "µm", 10.0
+    title = "ACROBAT"
+    unit = "µm"
+    sd = 10.0
     main = ("Median-90th-percentile-TRE",)
 
     def template(self, data: Path, folder: Path) -> Template:
@@ -330,7 +334,9 @@ _IDS = re.compile(r"_(\d{4})_(\d{4})\.nii(?:\.gz)?$")
 class Learn2Reg(Challenge):
     """Keypoints or landmarks in voxels beside the images; a submission has a displacement field per pair."""
 
-    title, unit, sd = "Learn2Reg", "mm", 1.0
+    title = "Learn2Reg"
+    unit = "mm"
+    sd = 1.0
     main = ("TRE mean",)
 
     def template(self, data: Path, folder: Path) -> Template:
@@ -386,7 +392,8 @@ class Learn2Reg(Challenge):
 
     def case(self, case: Case) -> Figures:
         """Return TRE, of a field in the challenge's format as its own program has it; nothing where it is missing."""
-        fixed, moving = case.grids[0], case.grids[1] or case.grids[0]
+        fixed = case.grids[0]
+        moving = case.grids[1] or case.grids[0]
         if case.file is not None and case.method.options.get("format") == "learn2reg" and fixed and moving:
             if case.errors is None:
                 return {}  # it could not be read, or misses most of the targets

@@ -15,7 +15,10 @@ from warpgauge.study.challenges import CHALLENGES
 if TYPE_CHECKING:
     from warpgauge.study.result import MethodResult, StudyResult
 
-TERMINAL, REPORT, LEADERBOARD, CSV = "terminal", "report", "leaderboard", "csv"
+TERMINAL = "terminal"
+REPORT = "report"
+LEADERBOARD = "leaderboard"
+CSV = "csv"
 _PAGES = (REPORT, LEADERBOARD)
 
 

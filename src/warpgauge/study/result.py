@@ -178,7 +178,8 @@ class StudyResult(Tabular):
 
     def _beside_references(self) -> Iterator[str]:
         """Yield what to keep in mind where references stand beside methods whose scores are conservative."""
-        careful, best = self.conservative, self.methods[0]
+        careful = self.conservative
+        best = self.methods[0]
         if not 0 < len(careful) < len(self.methods):
             return
         yield (

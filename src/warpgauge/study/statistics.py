@@ -73,8 +73,10 @@ def hierarchical_bootstrap(
     absent = np.zeros((P, K), dtype=bool) if missing is None else np.asarray(missing, dtype=bool)
     case_ranks = ranks(np.where(absent[:, None], np.nan, stacked))
     stacked.sort(axis=1)
-    rng, levels = np.random.default_rng(seed), np.random.default_rng([seed, 1]).integers(S, size=rounds)
-    scores, mean_ranks = np.empty((rounds, K)), np.empty((rounds, K))
+    rng = np.random.default_rng(seed)
+    levels = np.random.default_rng([seed, 1]).integers(S, size=rounds)
+    scores = np.empty((rounds, K))
+    mean_ranks = np.empty((rounds, K))
     step = max(1, _BLOCK_DOUBLES // (P * K))
     for start in range(0, rounds, step):
         rows = slice(start, min(start + step, rounds))
