@@ -1,7 +1,7 @@
 """Defects that were put in on purpose: each is found by the tests that are named beside it (``make mutants``).
 
-``tests/mutants.toml`` holds one table per defect: ``what`` (in words), ``file`` (below src/warpgauge), ``old`` and ``new``
-(text that stands there exactly once, and what replaces it), ``tests`` (files or node ids below tests). For each, the
+``tests/mutants.toml`` holds one table for each defect: ``what`` (in words), ``file`` (below src/warpgauge), ``old`` and
+``new`` (text that stands there exactly once, and what replaces it), ``tests`` (files or node ids below tests). The
 package is copied, changed and tested; a defect that no test finds makes the command fail.
 
     python tests/mutants.py                  all of them
