@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 
 import click
 
 from warpgauge.cli.app import app
 from warpgauge.io.formats import rows
-from warpgauge.io.known_files import NOT_READ, TRANSFORMS
 from warpgauge.io.landmarks.registry import FORMATS as LANDMARKS
+from warpgauge.io.transforms import NOT_READ, TABLE
 
 MANY = 4
 _HEAD = """# Command reference
@@ -84,7 +83,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def formats() -> str:
     """Return the page of formats as Markdown."""
     columns = ("program", "files", "format", "version", "direction", "frame", "unit", "verified", "needs")
-    transforms = [list(asdict(one).values()) for one in TRANSFORMS]
+    transforms = [list(row.values()) for row in rows(TABLE)]
     landmarks = [list(row.values()) for row in rows(LANDMARKS.values())]
     parts = ["### Transform files\n", table(columns, transforms), "\n### Not read\n"]
     parts += [

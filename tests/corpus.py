@@ -442,7 +442,7 @@ def numpy_file(array: NDArray[Any], packed: bool = False) -> bytes:
 
 ANCHORS = np.array([[0.0, 0.0], [30.0, 2.0], [3.0, 41.0], [33.0, 39.0], [15.0, 18.0]])
 WIDE = wg.Grid((9, 10), (2.0, 3.0), (-6.0, 2.0), units="px")  # control points around FLAT_GRID's probes
-SAID = {"reference": GRID, "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+SAID = {"reference": GRID, "convention": "displacement", "axes": "zyx"}
 IN_VOXELS = (VECTORS / GRID.spacing).transpose(2, 1, 0, 3)
 PAIRED = "".join(
     f"{','.join(map(repr, [*f, *m]))}\n" for f, m in zip(PROBES.tolist(), true_map(PROBES).tolist(), strict=True)
@@ -514,7 +514,9 @@ TRANSFORMS = (
     transform("y_spm.nii", nifti_field(POSITIONS_RAS, 1007, "Mapping")),
     transform("niftyreg.nii", nifti_field(POSITIONS_RAS, 1007, "NREG_TRANS")),
     transform(
-        "fsl.nii", fsl_field(), options={"format": "fsl", "convention": "relative", "moving": GRID, "reference": GRID}
+        "fsl.nii",
+        fsl_field(),
+        options={"format": "fsl", "convention": "displacement", "moving": GRID, "reference": GRID},
     ),
     transform("field.nrrd", nrrd_head(NRRD_FIELD) + RAW, absurd=(b"sizes: 3 4 5 6", b"sizes: 3 400000 500000 6")),
     transform("packedfield.nrrd", nrrd_head(NRRD_FIELD, "gzip") + gzip.compress(RAW, mtime=0)),
@@ -531,7 +533,7 @@ TRANSFORMS = (
     transform(
         "learn2reg.npz",
         numpy_file(IN_VOXELS, packed=True),
-        options={"format": "learn2reg", "layout": "current", "reference": GRID},
+        options={"convention": "learn2reg", "reference": GRID},
     ),
     transform("affine.lta", lta(), open_ended=True),
     transform(

@@ -13,8 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms import read_transform, write_transform
-from warpgauge.io.transforms.field import DisplacementField
+from warpgauge.io.transforms import DisplacementField, read_transform, write_transform
 from warpgauge.simulate import VelocityField, deformation_of, random_deformation, random_velocity
 
 TILTED = Rotation.from_euler("xyz", [0.3, -0.2, 0.5]).as_matrix()

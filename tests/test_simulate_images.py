@@ -8,7 +8,7 @@ from scipy.linalg import expm
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms.field import DisplacementField
+from warpgauge.io.transforms import DisplacementField
 from warpgauge.simulate import VelocityField, deformation_of, random_deformation, warp_image
 
 A = {

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from warpgauge.geometry import Floats, Grid
+from warpgauge.io.transforms import Transform
 
 DIRECTIONS = ("straight", "flipped", "swapped", "oblique")
 
@@ -23,6 +25,11 @@ def need(module: str) -> None:
     """Skip where a program is missing, without importing it: itk ends a process whose warnings are errors."""
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} is not in this environment, but in that of make integrations")
+
+
+def defined(transform: Transform, points: Floats) -> NDArray[np.bool_]:
+    """Return at which points a transform is defined."""
+    return np.asarray(np.isfinite(transform.map(points)).all(axis=1))
 
 
 def numbers(values: Any) -> str:
@@ -265,8 +272,8 @@ def valid_files(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     five, four = nifti((4, 5, 6, 1, 3), 1007), nifti((4, 5, 6, 3), 2006)
     add("field.nii", five)
     add("field.nii.gz", gzip.compress(five))
-    add("fsl.nii", four, format="fsl", convention="relative", moving=grid)
-    add("learn2reg.nii", four, format="learn2reg", layout="current", reference=grid)
+    add("fsl.nii", four, format="fsl", convention="displacement", moving=grid)
+    add("learn2reg.nii", four, convention="learn2reg", reference=grid)
     raw = vectors.astype("<f8").tobytes()
     nrrd = (
         "NRRD0004\ntype: double\ndimension: 4\nspace: left-posterior-superior\nsizes: 3 4 5 6\n"
@@ -281,7 +288,7 @@ def valid_files(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
         "ElementNumberOfChannels = 3\nElementType = MET_DOUBLE\nElementDataFile = LOCAL\n"
     )
     add("field.mha", meta.encode() + raw)
-    told = {"reference": grid, "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+    told = {"reference": grid, "convention": "displacement", "axes": "zyx"}
     np.save(folder / "field.npy", vectors)
     files["field.npy"] = (folder / "field.npy", told)
     np.savez(folder / "field.npz", vectors)
@@ -289,6 +296,6 @@ def valid_files(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     np.savez_compressed(folder / "learn2reg.npz", vectors.transpose(3, 2, 1, 0).astype(np.float16))
     files["learn2reg.npz"] = (
         folder / "learn2reg.npz",
-        {"format": "learn2reg", "layout": "2020", "reference": grid},
+        {"convention": "learn2reg-2020", "reference": grid},
     )
     return files

@@ -27,7 +27,7 @@ from PIL import Image
 import tutorial_tools
 import warpgauge as wg
 from tutorial_tools import PAGES, Page
-from warpgauge.io.transforms.base import Transform
+from warpgauge.io.transforms import Transform
 from web.page_tools import Sheet, launched
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,11 +12,10 @@ from scipy import ndimage
 
 import warpgauge as wg
 from command_tools import ask, call
-from warpgauge.io.transforms import as_transform
-from warpgauge.io.transforms.writer import write_transform
+from warpgauge.io.transforms import as_transform, write_transform
 
 SIZE = 120
-AS_DISPLACEMENTS = ("--convention", "relative", "--frame", "world")  # otherwise some are refused at once
+AS_DISPLACEMENTS = ("--convention", "displacement", "--frame", "world")  # otherwise some are refused at once
 
 
 def displacement(points: np.ndarray) -> np.ndarray:

@@ -12,8 +12,7 @@ from scipy.interpolate import RBFInterpolator
 
 import warpgauge as wg
 from command_tools import ask, call
-from warpgauge.io.transforms import as_transform
-from warpgauge.io.transforms.writer import write_transform
+from warpgauge.io.transforms import as_transform, write_transform
 
 SIZE, ANSWERS, SEALED = 200, 40, 12
 

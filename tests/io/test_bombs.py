@@ -60,7 +60,7 @@ def sentence(call: Callable[[], object]) -> str:
 
 
 def read_field(path: Path) -> object:
-    return read_transform(path, reference=GRID, layout="cyx", components="xy", frame="index")
+    return read_transform(path, reference=GRID, convention="voxelmorph", axes="yx")
 
 
 def zarr_2(folder: Path, **changes: object) -> Path:
@@ -237,12 +237,10 @@ def test_npz_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     read_field(tmp_path / "x.npz")
     grid = Grid((1000, 1000), [1.0, 1.0], [0.0, 0.0], np.eye(2), "px")
     np.savez_compressed(tmp_path / "y.npz", np.zeros((2, 1000, 1000)))
-    text = sentence(
-        lambda: read_transform(tmp_path / "y.npz", reference=grid, layout="cyx", components="xy", frame="index")
-    )
+    text = sentence(lambda: read_transform(tmp_path / "y.npz", reference=grid, convention="voxelmorph", axes="yx"))
     assert "16.0 MB of memory" in text
     monkeypatch.setenv("WARPGAUGE_MEMORY", "16MB")
-    read_transform(tmp_path / "y.npz", reference=grid, layout="cyx", components="xy", frame="index")
+    read_transform(tmp_path / "y.npz", reference=grid, convention="voxelmorph", axes="yx")
 
 
 def test_npz_with_other_packing(tmp_path: Path):

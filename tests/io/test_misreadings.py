@@ -15,6 +15,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.misreadings import Fit, judge_reading, landmark_readings
 from warpgauge.io.transforms import AffineTransform, Chain, DisplacementField
+from warpgauge.io.transforms.transform import scaled
 
 MADE, REAL = 6, 4
 
@@ -107,7 +108,7 @@ def test_fields_that_simpleitk_wrote_are_judged_as_the_maps_are(tmp_path: Path, 
                 )
             else:
                 sitk.WriteImage(image, str(path))
-            said = {"convention": "relative"} if suffix != ".h5" else {}
+            said = {"convention": "displacement"} if suffix != ".h5" else {}
             options = said | ({"frame": "LPS"} if suffix == ".nii.gz" else {"frame": "world"} if said else {})
             read = wg.read_transform(path, reference=pair.fixed_grid, moving=pair.moving_grid, **options)
             fit = judge_reading(read, pair.fixed, pair.moving, pair.fixed_grid, pair.moving_grid)
@@ -141,7 +142,7 @@ def test_other_scales_and_orders_are_named_with_the_option_that_reads_them() -> 
         assert fit.kinds == ("scale",)
         assert fit.mend == (("scale", f"{scale:g}"),)
         assert f"--scale {scale:g} --replace" in fit.words
-        assert judge_reading(wg.read_transform(other, scale=scale), fixed, moving).kinds == ()
+        assert judge_reading(scaled(other, scale), fixed, moving).kinds == ()
     turn, shift = AffineTransform([[0.0, -1.0], [1.0, 0.0]], [0, 0]), AffineTransform(np.eye(2), [150.0, 0.0])
     chain = Chain([turn, shift])
     assert judge_reading(Chain([shift, turn]), fixed, chain.map(fixed)).kinds == ("order",)

@@ -183,8 +183,8 @@ def _control(*changes: tuple[str, str], order: int = 3) -> str:
         ("t.txt", _elastix("BSplineTransform", range(9), elastix_grid(Grid((4, 4, 4)), 3)), "needs 192 parameters"),
         ("t.txt", _control(order=7), "order 1, 2 or 3"),
         ("t.txt", _elastix("BSplineTransform", range(24), elastix_grid(Grid((2, 2, 2)), 3)), "too few nodes"),
-        ("t.txt", _control(("GridSpacing 1", "GridSpacing 0")), "no valid grid"),
-        ("t.txt", _control(("GridDirection 1", "GridDirection 2")), "no valid grid"),
+        ("t.txt", _control(("GridSpacing 1", "GridSpacing 0")), "spacing must be positive"),
+        ("t.txt", _control(("GridDirection 1", "GridDirection 2")), "must be an orthonormal"),
         ("t.txt", _control(("GridSize 4", "GridSize 4.5")), "needs 216 parameters"),
         ("t.txt", _control(('UseCyclicTransform "false"', 'UseCyclicTransform "true"')), "cyclic"),
         ("t.txt", _control(('UseCyclicTransform "false"', 'UseCyclicTransform "maybe"')), 'must be "true" or "false"'),
@@ -289,14 +289,14 @@ def test_huge_headers_cost_no_memory(files: Files) -> None:
 def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
     """Objects in a NumPy file could run code; they are not loaded."""
     np.save(tmp_path / "f.npy", np.array([{"a": 1}], dtype=object))
-    options = {"reference": Grid((4, 5, 6)), "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+    options = {"reference": Grid((4, 5, 6)), "convention": "displacement", "axes": "zyx"}
     assert "objects" in refused(tmp_path / "f.npy", options)
 
 
 def test_several_arrays_in_one_file_are_refused(tmp_path: Path) -> None:
     """Which of them would it be?"""
     np.savez(tmp_path / "f.npz", a=np.zeros(3), b=np.zeros(3))
-    options = {"reference": Grid((4, 5, 6)), "layout": "zyxc", "components": "xyz", "frame": "LPS"}
+    options = {"reference": Grid((4, 5, 6)), "convention": "displacement", "axes": "zyx"}
     assert "must hold one array, but holds 2 (a, b)" in refused(tmp_path / "f.npz", options)
 
 

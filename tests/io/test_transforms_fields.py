@@ -8,12 +8,12 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
-from scipy.ndimage import map_coordinates, zoom
+from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 
-from transform_tools import DIRECTIONS, map_with_itk, points_within, random_grid
+from transform_tools import DIRECTIONS, defined, map_with_itk, points_within, random_grid
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, SuspiciousDataWarning
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.transforms import DisplacementField, read_transform
+from warpgauge.io.transforms import DisplacementField, as_transform, read_transform
 
 sitk = pytest.importorskip("SimpleITK")
 LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
@@ -52,7 +52,7 @@ def test_fields_that_itk_wrote_map_as_itk_reads_them(
     np.testing.assert_allclose(transform.map(points), map_with_itk(reference, points), rtol=0, atol=1e-6)
     assert isinstance(transform, DisplacementField)
     assert transform.description.interpolation == "linear"
-    assert transform.domain(points).all()
+    assert defined(transform, points).all()
 
 
 @pytest.mark.parametrize(("d", "intent"), [(3, 1006), (3, 1007), (2, 1007)])
@@ -111,12 +111,12 @@ def test_nifti_without_a_clear_intent_has_to_be_explained(tmp_path: Path, shape:
 
 
 def test_absolute_nifti_fields_hold_positions(tmp_path: Path) -> None:
-    """convention="absolute" takes the vectors as moving positions."""
+    """convention="position" takes the vectors as moving positions."""
     rng = np.random.default_rng(0)
     data = rng.normal(0, 20, (5, 6, 7, 1, 3))
     file = nifti(tmp_path / "f.nii.gz", data, np.diag([2.0, 3.0, 4.0, 1.0]), 1007)
     point = np.array([[-4.0, -9.0, 16.0]])
-    np.testing.assert_allclose(read_transform(file, convention="absolute").map(point), [data[2, 3, 4, 0]], atol=1e-12)
+    np.testing.assert_allclose(read_transform(file, convention="position").map(point), [data[2, 3, 4, 0]], atol=1e-12)
 
 
 def test_nifti_scale_factors_apply(tmp_path: Path) -> None:
@@ -169,85 +169,86 @@ def test_nan_vectors_are_masked_and_counted(tmp_path: Path) -> None:
     with pytest.warns(SuspiciousDataWarning, match=f"1 of {grid.count} vectors are not finite"):
         transform = read_transform(tmp_path / "some.mha")
     points = grid.index_to_world([[2.4, 2.0, 2.0], [1.5, 1.5, 1.5], [3.5, 3.5, 3.5]])
-    assert transform.domain(points).tolist() == [False, False, True]
+    assert defined(transform, points).tolist() == [False, False, True]
     assert np.isnan(transform.map(points)).all(axis=1).tolist() == [True, True, False]
     sitk.WriteImage(sitk_image(grid, np.full_like(vectors, np.nan)), str(tmp_path / "all.mha"))
     with pytest.raises(FileFormatError, match="no finite vector"):
         read_transform(tmp_path / "all.mha")
 
 
-@pytest.mark.parametrize("store", ["npy", "npz", "zarr", "zarr_group"])
-@pytest.mark.parametrize("layout", ["cxyz", "xyzc", "czyx", "zyxc"])
-@pytest.mark.parametrize("components", ["xyz", "zyx"])
-def test_arrays_are_read_as_the_caller_says(tmp_path: Path, store: str, layout: str, components: str) -> None:
-    """Every layout and order of components gives the same field as ITK has it."""
-    grid, vectors = random_field(4, 3, "oblique")
-    listed = vectors if components == "xyz" else vectors[..., ::-1]
-    array = listed.transpose(["zyxc".index(axis) for axis in layout])
-    path = _store(tmp_path, store, array)
-    transform = read_transform(path, reference=grid, layout=layout, components=components, frame="LPS")
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("axes", ["zyx", "xyz"])
+@pytest.mark.parametrize(
+    ("convention", "first", "by_axes"),
+    [("displacement", False, False), ("voxels", False, True), ("voxelmorph", True, True), ("monai", True, True)],
+)
+def test_arrays_are_read_by_the_name_of_their_convention(
+    tmp_path: Path, d: int, axes: str, convention: str, first: bool, by_axes: bool
+) -> None:
+    """One field laid out by each convention, as .npy and .npz: it maps as ITK has it."""
+    order = axes[3 - d :] if axes == "zyx" else axes[:d]
+    grid, vectors = random_field(4, d, "oblique")
+    steps = grid.direction * grid.spacing
+    components = vectors @ np.linalg.inv(steps).T if by_axes else vectors
+    names = order if by_axes else "xyz"[:d]
+    listed = components[..., ["xyz".index(axis) for axis in names]]
+    array = listed.transpose([*("zyx"[3 - d :].index(axis) for axis in order), d])
+    np.save(tmp_path / "field.npy", np.moveaxis(array, -1, 0) if first else array)
+    np.savez_compressed(tmp_path / "field.npz", np.load(tmp_path / "field.npy"))
     points = points_within(np.random.default_rng(5), grid, 20, 1e-4)
     expected = map_with_itk(sitk.DisplacementFieldTransform(sitk_image(grid, vectors)), points)
-    np.testing.assert_allclose(transform.map(points), expected, rtol=0, atol=1e-9)
+    for name in ("field.npy", "field.npz"):
+        transform = read_transform(tmp_path / name, reference=grid, convention=convention, axes=order)
+        np.testing.assert_allclose(transform.map(points), expected, rtol=0, atol=1e-9)
 
 
-def _store(folder: Path, store: str, array: Floats) -> Path:
-    path = folder / f"field.{store.partition('_')[0]}"
-    if store == "npy":
-        np.save(path, array)
-    elif store == "npz":
-        np.savez_compressed(path, array)
-    else:
-        zarr = pytest.importorskip("zarr")
-        if store == "zarr":
-            zarr.save_array(path, array)
-        else:
-            zarr.save_group(path, field=array)
-    return path
+def test_flow_of_scikit_image_is_read_by_its_name() -> None:
+    """A shift by two rows and three columns, as optical_flow_tvl1 has it for the moving image."""
+    registration = pytest.importorskip("skimage.registration")
+    fixed = gaussian_filter(np.random.default_rng(1).normal(size=(60, 80)), 3)
+    moving = np.roll(fixed, (2, 3), axis=(0, 1))
+    flow = registration.optical_flow_tvl1(fixed / fixed.std(), moving / fixed.std())
+    transform = as_transform(flow, convention="skimage", grid=Grid((80, 60)))
+    assert np.median(transform.map(Grid((80, 60)).points()) - Grid((80, 60)).points(), axis=0) == pytest.approx(
+        [3, 2], abs=0.1
+    )
 
 
-def test_arrays_in_two_dimensions_and_in_voxels(tmp_path: Path) -> None:
-    """A 2D array of voxel displacements along y, x becomes world displacements; RAS turns both axes."""
+def test_vectors_in_ras_and_to_another_moving_grid(tmp_path: Path) -> None:
+    """RAS world vectors change sign in x and y; voxels end in the grid of the moving image."""
     rng = np.random.default_rng(6)
-    grid = random_grid(rng, 2, "oblique")
-    voxels = rng.normal(0, 2, (2, *grid.shape))  # components y, x first
-    np.save(tmp_path / "f.npy", voxels)
-    options = {"reference": grid, "layout": "cyx", "components": "yx"}
-    index = np.array([[2.0, 3.0]])
-    point = grid.index_to_world(index)
-    moved = grid.index_to_world(index + voxels[::-1, 3, 2])
-    np.testing.assert_allclose(read_transform(tmp_path / "f.npy", frame="index", **options).map(point), moved)
-    np.testing.assert_allclose(
-        read_transform(tmp_path / "f.npy", frame="RAS", **options).map(point), point - voxels[::-1, 3, 2]
-    )
-    other = random_grid(rng, 2, "flipped")
-    moved = other.index_to_world(index + voxels[::-1, 3, 2])
-    np.testing.assert_allclose(
-        read_transform(tmp_path / "f.npy", frame="index", moving=other, **options).map(point), moved
-    )
-    absolute = read_transform(tmp_path / "f.npy", frame="index", moving=other, convention="absolute", **options)
-    np.testing.assert_allclose(absolute.map(point), other.index_to_world([voxels[::-1, 3, 2]]))
+    grid, other = random_grid(rng, 3, "oblique"), random_grid(rng, 3, "flipped")
+    vectors = rng.normal(0, 2, (*grid.shape, 3))
+    np.save(tmp_path / "f.npy", vectors)
+    index = np.array([[2.0, 3.0, 1.0]])
+    shift = vectors[1, 3, 2]
+    options = {"reference": grid, "axes": "zyx"}
+    ras = read_transform(tmp_path / "f.npy", convention="displacement", frame="RAS", **options)
+    np.testing.assert_allclose(ras.map(grid.index_to_world(index)), grid.index_to_world(index) + shift * [-1, -1, 1])
+    voxels = read_transform(tmp_path / "f.npy", convention="voxels", moving=other, **options)
+    np.testing.assert_allclose(voxels.map(grid.index_to_world(index)), other.index_to_world(index + shift[::-1]))
 
 
 def test_arrays_that_are_not_explained_are_refused(tmp_path: Path) -> None:
-    """All that is open is asked for at once, a layout only where two fit; options that do not apply are errors."""
+    """All that is open is asked for at once, axes only where two orders fit; other options are errors."""
     grid = Grid((4, 5, 6), units="mm")
     np.save(tmp_path / "f.npy", np.zeros((6, 5, 4, 3)))
-    options: dict[str, Any] = {}
-    for more, asked in (
-        ({"reference": grid}, "reference="),
-        ({"components": "xyz"}, r"components= \(xyz or zyx\), frame= \(LPS or RAS\)\.$"),
-        ({"frame": "LPS"}, r"given: frame= \(LPS or RAS\)\.$"),
-    ):
-        with pytest.raises(AmbiguousFileError, match=asked):
-            read_transform(tmp_path / "f.npy", **options)
-        options.update(more)
-    read_transform(tmp_path / "f.npy", **options)
-    with pytest.raises(FileFormatError, match=r"shape \(6, 5, 4, 3\)"):
-        read_transform(tmp_path / "f.npy", **{**options, "layout": "xyzc"})
+    np.save(tmp_path / "cube.npy", np.zeros((4, 4, 4, 3)))
     (tmp_path / "m.txt").write_text("1 0 0\n0 1 0\n")
-    with pytest.raises(InvalidInputError, match="--layout does not apply to matrix"):
-        read_transform(tmp_path / "m.txt", layout="xyc")
+    read_transform(tmp_path / "f.npy", reference=grid, convention="displacement")
+    cube: dict[str, Any] = {"reference": Grid((4, 4, 4), units="mm")}
+    for name, options, asked in (
+        ("f.npy", {}, "--fixed-image"),
+        ("f.npy", {"reference": grid}, r"given: --convention; .*--convention voxels --axes zyx"),
+        ("cube.npy", {**cube, "convention": "displacement"}, r"given: --axes; .*--axes zyx.*--axes xyz"),
+        ("f.npy", {"reference": grid, "convention": "voxelmorph"}, r"holds an array of shape \(6, 5, 4, 3\)"),
+        ("f.npy", {"reference": grid, "axes": "yx"}, "--axes of a 3D array is"),
+        ("f.npy", {"reference": grid, "convention": "vxm"}, "--convention of NumPy transforms must be one of"),
+        ("f.npy", {"reference": grid, "convention": "voxels", "frame": "RAS"}, "is for world vectors in 3D only"),
+        ("m.txt", {"axes": "yx"}, "--axes does not apply to .m.txt., which is read as matrix"),
+    ):
+        with pytest.raises((FileFormatError, InvalidInputError), match=asked):
+            read_transform(tmp_path / name, **options)
 
 
 class TestLearn2Reg:
@@ -273,7 +274,7 @@ class TestLearn2Reg:
         index = rng.uniform(0, 7, (30, 3))
         expected = grid.index_to_world(self._evaluated(np.moveaxis(displacements, -1, 0), index))
         options = {"reference": grid} if store == "npz" else {}
-        transform = read_transform(file, format="learn2reg", layout="current", **options)
+        transform = read_transform(file, convention="learn2reg", **options)
         np.testing.assert_allclose(transform.map(grid.index_to_world(index)), expected, rtol=0, atol=1e-5)
 
     @pytest.mark.parametrize("half", [False, True])
@@ -290,29 +291,25 @@ class TestLearn2Reg:
             full = np.array([zoom(full[i], 2, order=2) for i in range(3)])
         index = rng.uniform(0, 7, (30, 3))
         expected = moving.index_to_world(self._evaluated(full, index))
-        transform = read_transform(
-            tmp_path / "disp.npz", format="learn2reg", layout="2020", reference=fixed, moving=moving
-        )
+        transform = read_transform(tmp_path / "disp.npz", convention="learn2reg-2020", reference=fixed, moving=moving)
         np.testing.assert_allclose(transform.map(fixed.index_to_world(index)), expected, rtol=0, atol=1e-4)
         assert any("half the resolution" in text for text in transform.description.assumptions) == half
 
-    def test_the_layout_has_to_be_said_and_to_fit(self, tmp_path: Path) -> None:
-        """No layout, the other layout, a missing grid: one sentence each."""
+    def test_the_layout_has_to_fit(self, tmp_path: Path) -> None:
+        """The other layout, a missing grid: one sentence each."""
         np.savez(tmp_path / "d.npz", np.zeros((3, 4, 5, 6), np.float16))
         grid = Grid((4, 5, 6), units="mm")
-        with pytest.raises(AmbiguousFileError, match="--layout current"):
-            read_transform(tmp_path / "d.npz", format="learn2reg", reference=grid)
-        with pytest.raises(FileFormatError, match=r"is \(X, Y, Z, 3\)"):
-            read_transform(tmp_path / "d.npz", format="learn2reg", layout="current", reference=grid)
+        with pytest.raises(FileFormatError, match=r"has the shape \(4, 5, 6, 3\)"):
+            read_transform(tmp_path / "d.npz", convention="learn2reg", reference=grid)
         with pytest.raises(AmbiguousFileError, match="--fixed-image"):
-            read_transform(tmp_path / "d.npz", format="learn2reg", layout="2020")
-        with pytest.raises(FileFormatError, match="4 x 5 x 6 voxels"):
-            read_transform(tmp_path / "d.npz", format="learn2reg", layout="2020", reference=Grid((8, 10, 11)))
+            read_transform(tmp_path / "d.npz", convention="learn2reg-2020")
+        with pytest.raises(FileFormatError, match=r"an array of shape \(3, 4, 5, 6\)"):
+            read_transform(tmp_path / "d.npz", convention="learn2reg-2020", reference=Grid((8, 10, 11)))
         nifti(tmp_path / "d.nii", np.zeros((4, 5, 6, 3)), np.eye(4))
         with pytest.raises(AmbiguousFileError, match="identity as its matrix"):
-            read_transform(tmp_path / "d.nii", format="learn2reg", layout="current")
+            read_transform(tmp_path / "d.nii", convention="learn2reg")
         nifti(tmp_path / "first.nii", np.zeros((3, 4, 5, 6)), np.eye(4))
-        with pytest.raises(FileFormatError, match="give --format learn2reg and --layout 2020"):
+        with pytest.raises(FileFormatError, match="give --convention voxelmorph"):
             read_transform(tmp_path / "first.nii")
 
 
@@ -344,7 +341,7 @@ class TestFsl:
         index = np.stack(np.meshgrid(*map(np.arange, size), indexing="ij"), axis=-1).reshape(-1, 3)
         warp = target if absolute else target - fsl_coordinates(index, fixed_affine, size)
         file = nifti(tmp_path / "warp.nii.gz", warp.reshape(*size, 3), fixed_affine, 2006)
-        convention = "absolute" if absolute else "relative"
+        convention = "position" if absolute else "displacement"
         transform = read_transform(file, format="fsl", convention=convention, moving=moving)
         world = Grid.from_affine(LPS @ fixed_affine, size).index_to_world(index)
         expected = (np.c_[moving_index.reshape(-1, 3), np.ones(index.shape[0])] @ (LPS @ moving_affine).T)[:, :3]
@@ -371,10 +368,10 @@ class TestFsl:
         """Convention and moving grid have to be given; coefficient files are refused."""
         file = nifti(tmp_path / "w.nii.gz", np.zeros((4, 5, 6, 3)), np.eye(4), 2006)
         grid = Grid((4, 5, 6), units="mm")
-        with pytest.raises(AmbiguousFileError, match="--convention relative"):
+        with pytest.raises(AmbiguousFileError, match="--convention displacement"):
             read_transform(file, format="fsl", moving=grid)
         with pytest.raises(AmbiguousFileError, match="--moving"):
-            read_transform(file, format="fsl", convention="relative")
+            read_transform(file, format="fsl", convention="displacement")
         nifti(file, np.zeros((4, 5, 6, 3)), np.eye(4), 2007)
         with pytest.raises(FileFormatError, match="coefficients"):
-            read_transform(file, format="fsl", convention="relative", moving=grid)
+            read_transform(file, format="fsl", convention="displacement", moving=grid)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from transform_tools import points_within, random_grid
+from transform_tools import defined, points_within, random_grid
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import (
@@ -15,9 +15,8 @@ from warpgauge.io.transforms import (
     Chain,
     DisplacementField,
     FunctionTransform,
-    KernelSpline,
+    LandmarkSpline,
     NumericalInverse,
-    SumTransform,
     Transform,
 )
 
@@ -48,9 +47,8 @@ def _cases() -> dict[str, tuple[Transform, Floats]]:
         centre = fine.index_to_world((np.asarray(fine.size) - 1) / 2)
         about = AffineTransform(affine.matrix, centre - affine.matrix @ centre)
         cases[f"chain {d}D"] = (Chain([about, field, affine]), points_within(rng, fine, 300, 9))
-        cases[f"sum {d}D"] = (SumTransform(about, field), points_within(rng, fine, 300, 9))
     source = rng.uniform(0, 100, (20, 3))
-    spline = KernelSpline(source, source + rng.normal(0, 2, source.shape))
+    spline = LandmarkSpline(source, source + rng.normal(0, 2, source.shape))
     cases["landmark spline"] = (spline, rng.uniform(0, 100, (200, 3)))
     cases["function"] = (FunctionTransform(lambda p: p + np.sin(p / 10), 2), rng.normal(0, 50, (200, 2)))
     return cases
@@ -58,7 +56,7 @@ def _cases() -> dict[str, tuple[Transform, Floats]]:
 
 @pytest.mark.parametrize("name", list(_cases()))
 def test_round_trips(name: str) -> None:
-    """inverse(T(x)) is x, T(inverse(y)) is y to the tolerance, and the residual method says so."""
+    """inverse(T(x)) is x, T(inverse(y)) is y to the tolerance, and the inverse of the inverse is T."""
     transform, points = _cases()[name]
     mapped = transform.map(points)
     assert np.isfinite(mapped).all()
@@ -67,22 +65,8 @@ def test_round_trips(name: str) -> None:
     back = inverse.map(mapped)
     np.testing.assert_allclose(back, points, rtol=0, atol=1e-5)
     np.testing.assert_allclose(transform.map(back), mapped, rtol=0, atol=1e-6)
-    residual = inverse.residual(mapped)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(residual, np.linalg.norm(transform.map(back) - mapped, axis=1), atol=1e-12)
-    assert residual.max() <= 1e-6
     assert inverse.description.direction == "moving_to_fixed"
-    assert inverse.inverse() is transform
-
-
-def test_the_description_states_tolerance_and_measured_residual() -> None:
-    """What the description claims holds for points of the test's own."""
-    transform, points = _cases()["field 3D"]
-    inverse = transform.inverse(tolerance=1e-3)
-    said = " ".join(inverse.description.assumptions)
-    assert "residual of at most 0.001" in said
-    assert "measured maximum" in said
-    assert "probes" in said
-    assert inverse.residual(transform.map(points)).max() <= 1e-3  # type: ignore[attr-defined]
+    np.testing.assert_allclose(inverse.inverse().map(points), mapped, rtol=0, atol=1e-9)
 
 
 def test_points_that_nothing_maps_to_are_masked() -> None:
@@ -92,8 +76,8 @@ def test_points_that_nothing_maps_to_are_masked() -> None:
     inverse = field.inverse()
     points = np.array([[6.0, 6.0], [1.0, 6.0], [11.5, 6.0], [np.nan, 1.0], [2.0, 2.0], [11.0, 11.0]])
     np.testing.assert_allclose(inverse.map(points)[[0, 4, 5]], [[4, 4], [0, 0], [9, 9]], atol=1e-6)
-    assert inverse.domain(points).tolist() == [True, False, False, False, True, True]
-    assert inverse.outside_count(points) == 3
+    assert defined(inverse, points).tolist() == [True, False, False, False, True, True]
+    assert int(np.sum(~defined(inverse, points))) == 3
 
 
 def test_a_fold_gives_one_of_the_solutions() -> None:
@@ -104,7 +88,7 @@ def test_a_fold_gives_one_of_the_solutions() -> None:
     field = DisplacementField(shift, Grid((60, 60), units="mm"))
     line = np.stack([np.linspace(10, 55, 200), np.full(200, 30.0)], axis=1)
     assert (np.diff(field.map(line)[:, 0]) < 0).any()
-    residual = field.inverse().residual(field.map(line))  # type: ignore[attr-defined]
+    residual = np.linalg.norm(field.map(field.inverse().map(field.map(line))) - field.map(line), axis=1)
     assert np.nanmax(residual) <= 1e-6
     assert np.isfinite(residual).mean() > 0.9
 

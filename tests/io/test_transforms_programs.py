@@ -162,7 +162,7 @@ def test_warps_of_afni(tmp_path: Path) -> None:
             read_transform(tmp_path / "broken+orig.HEAD", format="afni")
         assert str(caught.value).isprintable()
     (tmp_path / "warp+orig.BRIK").write_bytes(b"\0" * 100)
-    with pytest.raises(FileFormatError, match="dataset of AFNI"):
+    with pytest.raises(FileFormatError, match="format 'afni'"):
         read_transform(tmp_path / "warp+orig.HEAD")
 
 

@@ -20,8 +20,7 @@ import warpgauge as wg
 from warpgauge.errors import FileFormatError, SuspiciousDataWarning, WarpgaugeError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.misreadings import judge_reading
-from warpgauge.io.transforms import DisplacementField, Transform, write_transform
-from warpgauge.io.transforms.splines import KernelSpline
+from warpgauge.io.transforms import DisplacementField, LandmarkSpline, Transform, write_transform
 
 DATA = Path(os.environ.get("WARPGAUGE_DATA", "/nowhere"))
 pytestmark = pytest.mark.skipif(not (DATA / "elastix-lung").is_dir(), reason="WARPGAUGE_DATA has no elastix-lung")
@@ -65,7 +64,7 @@ def stains() -> list[Case]:
             read = wg.read_landmarks(one, other, units="px")
             fixed, moving = read.fixed_points, read.moving_points
             size = tuple(int(n) for n in np.ceil(fixed.max(axis=0) * 1.1))
-            spline = KernelSpline(fixed[::2], moving[::2], "ThinPlateR2LogRSpline", stiffness=100.0)
+            spline = LandmarkSpline(fixed[::2], moving[::2], "ThinPlateR2LogRSpline", stiffness=100.0)
             found.append(Case(spline, Grid(size), fixed[1::2], moving[1::2]))
     return found
 

@@ -18,7 +18,7 @@ from report_tools import assert_consistent
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Evaluation, trust
 from warpgauge.io.images import Image
-from warpgauge.io.transforms.base import Description, FunctionTransform
+from warpgauge.io.transforms import FunctionTransform
 from warpgauge.maps import write_map
 from warpgauge.maps.pictures import colour_ends
 from warpgauge.report import method_maps, write_report, writer
@@ -40,9 +40,9 @@ def scene(d: int, *, overconfident: bool = False) -> dict[str, Any]:
     weights = [0.001] if overconfident else [10.0]
     prior = wg.TransformationPrior(wg.KernelBundle("wendland", [60.0], weights), mean="affine", center=np.full(d, 50.0))
     posterior = prior.condition(annotations, calibrate=not overconfident)
-    about = Description(format="ITK text", kind="affine", assumptions=("The units are mm, as ITK has it.",))
+    about = {"format": "ITK text", "kind": "affine", "assumptions": ("The units are mm, as ITK has it.",)}
     transforms = {
-        HOSTILE: FunctionTransform(lambda x: truth(x) + 0.5, d, about),
+        HOSTILE: FunctionTransform(lambda x: truth(x) + 0.5, d).described(**about),
         "shift": FunctionTransform(lambda x: x + 1.0, d),
         "none": lambda x: np.where(x[:, :1] > 90, np.nan, x),
     }

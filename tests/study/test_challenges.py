@@ -307,7 +307,7 @@ def test_learn2regs_zero_field_gives_the_published_initial_error(
     grids = [wg.read_image(path).grid for path in (pair.fixed, pair.moving) if path is not None]
     given = Annotations(*wg.read_landmarks(tmp_path / "landmarks" / f"{pair.name}.csv").to_annotation_arrays(1.0))
     file = write_field(tmp_path / "disp.nii.gz", np.zeros((*grids[0].size, 3)))
-    found = field_figures(file, "current", given, grids[0], grids[1])
+    found = field_figures(file, "learn2reg", given, grids[0], grids[1])
     assert found["TRE"] == pytest.approx(published, abs=0.005)
     assert found["SDlogJ"] == pytest.approx(0, abs=1e-12)
 

@@ -19,8 +19,8 @@ from warpgauge.display import counted, number
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks, write_landmarks
 from warpgauge.io.landmarks.pairing import MATCHES
-from warpgauge.io.transforms import FORMATS
-from warpgauge.io.transforms.field_meaning import AmbiguousFieldError
+from warpgauge.io.transforms import FORMATS, AmbiguousFieldError
+from warpgauge.io.transforms.arrays import CONVENTIONS
 
 if TYPE_CHECKING:
     from warpgauge.io.transforms import Transform
@@ -256,15 +256,14 @@ Examples:
   warpgauge add-transform lesion results/*.h5                 (named as their files)
   warpgauge add-transform lesion ants 1Warp.nii.gz 0GenericAffine.mat   (a chain)
   warpgauge add-transform lesion full-size transform.h5 --scale 0.25
-  warpgauge add-transform lung vxm disp.npz --format learn2reg --layout current""",
+  warpgauge add-transform lung vxm disp.npz --convention learn2reg""",
 )
 @project_argument
 @click.argument("files", nargs=-1, required=True, metavar="NAME FILE... | NAME=FILE... | FILE...")
 @click.option("--format", "format_", type=click.Choice(sorted(FORMATS)), help="Format; detected by default.")
 @click.option("--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What the file maps.")
-@click.option("--layout", help="Layout of an array or Learn2Reg file, if the file does not state it.")
-@click.option("--components", help="Order of the vector components of an array, if the file does not state it.")
-@click.option("--convention", type=click.Choice(["relative", "absolute"]), help="Displacements or positions.")
+@click.option("--convention", type=click.Choice(CONVENTIONS), help="What vectors are, if the file does not state it.")
+@click.option("--axes", help="Order of the axes of an array, if two fit: zyx or xyz.")
 @click.option("--frame", help="Frame of the vectors, if the file does not state it.")
 @click.option("--scale", type=float, help="Multiply coordinates: 0.25 for a transform of images four times as large.")
 @click.option("--replace", is_flag=True, help="Replace the transform that has this name already.")
@@ -275,9 +274,8 @@ def add_transform(
     files: tuple[str, ...],
     format_: str | None,
     direction: str | None,
-    layout: str | None,
-    components: str | None,
     convention: str | None,
+    axes: str | None,
     frame: str | None,
     scale: float | None,
     replace: bool,
@@ -298,9 +296,8 @@ def add_transform(
     given: dict[str, Any] = {
         "format": format_,
         "direction": direction,
-        "layout": layout,
-        "components": components,
         "convention": convention,
+        "axes": axes,
         "frame": frame,
         "scale": scale,
     }

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import numpy as np
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.transforms import read_transform
+from warpgauge.io.transforms import AffineTransform, read_transform
 from warpgauge.project import Project
 from warpgauge.project.permission import VARIABLE
 
@@ -112,7 +113,7 @@ def chosen_transforms(project: Project, names: Sequence[str] = ()) -> dict[str, 
             title = _title(name, files, taken)
             chosen[title] = read_transform(Path(name), reference=project.fixed_grid, moving=project.moving_grid)
         elif name == "identity":
-            chosen[name] = read_transform(lambda points: points, d=project.d)
+            chosen[name] = AffineTransform(np.eye(project.d), np.zeros(project.d), name)
         else:
             chosen[name] = project.transform(name)
     if not chosen:

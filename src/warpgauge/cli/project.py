@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -449,10 +448,10 @@ _KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 def _print_formats(as_json: bool) -> None:
     from warpgauge.io.formats import rows
-    from warpgauge.io.known_files import NOT_READ, TRANSFORMS
     from warpgauge.io.landmarks.registry import FORMATS
+    from warpgauge.io.transforms import NOT_READ, TABLE
 
-    tables = {"transforms": [asdict(one) for one in TRANSFORMS], "landmarks": rows(FORMATS.values())}
+    tables = {"transforms": rows(TABLE), "landmarks": rows(FORMATS.values())}
     if as_json:
         print_json({**tables, "not read": NOT_READ})
         return

@@ -11,6 +11,7 @@ from warpgauge.cli.options import EXISTING, FILE, NEW_FILE, json_option
 from warpgauge.cli.output import print_json
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.transforms import FORMATS
+from warpgauge.io.transforms.arrays import CONVENTIONS
 
 _ARGUMENTS = {"format_": "format", "field_frame": "frame"}  # of read_transform
 
@@ -46,12 +47,9 @@ Examples:
 @click.option("--format", "format_", type=click.Choice(sorted(FORMATS)), help="Format of the transforms.")
 @click.option("--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What transforms map.")
 @click.option("--scale", type=float, help="Multiply all coordinates of the transforms by this.")
-@click.option(
-    "--convention", type=click.Choice(["relative", "absolute"]), help="Of fields: displacements or positions."
-)
+@click.option("--convention", type=click.Choice(CONVENTIONS), help="Of fields: what vectors are, if no file says it.")
 @click.option("--field-frame", help="Of fields whose files do not say: LPS, RAS or index.")
-@click.option("--layout", help="Of arrays: their axes, as in zyxc.")
-@click.option("--components", help="Of arrays: the order of components, as in xyz.")
+@click.option("--axes", help="Of arrays, if two orders fit: zyx or xyz.")
 @click.option("--read-as", metavar="READING", help="Take another reading of the files, one that this command named.")
 @click.option("--per-landmark", type=NEW_FILE, help="Write a CSV with the errors of every landmark.")
 @click.option(

@@ -15,7 +15,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.geometry import Grid
 from warpgauge.io.files import require
-from warpgauge.io.transforms.field import DisplacementField
+from warpgauge.io.transforms import DisplacementField
 from warpgauge.maps import write_map
 from warpgauge.simulate import random_deformation, warp_image
 

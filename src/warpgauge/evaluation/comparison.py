@@ -23,8 +23,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.known_targets import known_targets
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms import FunctionTransform, Transform, as_transform
-from warpgauge.io.transforms.in_memory import can_map
+from warpgauge.io.transforms import FunctionTransform, Transform, as_transform, can_map
 
 if TYPE_CHECKING:
     from warpgauge.evaluation.flags import Flag

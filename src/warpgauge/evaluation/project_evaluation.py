@@ -30,7 +30,7 @@ from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.paper_judge import PaperJudge
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import Scoring, scored
-from warpgauge.io.transforms import read_transform
+from warpgauge.io.transforms import AffineTransform
 from warpgauge.project import Project
 from warpgauge.session.doubts import checked, transform_findings
 from warpgauge.session.prior import PAPER, current_prior
@@ -48,7 +48,7 @@ def with_baseline(transforms: Mapping[str, Any], d: int) -> dict[str, Any]:
     """Add the identity (no registration), unless there is already a transform of that name."""
     if BASELINE in transforms:
         return dict(transforms)
-    return {**transforms, BASELINE: read_transform(lambda points: points, d=d)}
+    return {**transforms, BASELINE: AffineTransform(np.eye(d), np.zeros(d), BASELINE)}
 
 
 @one_blas_thread()

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms import as_transform
-from warpgauge.io.transforms.in_memory import can_map
+from warpgauge.io.transforms import as_transform, can_map
 
 _JACOBIAN_BLOCK = 1 << 16
 # Without a grid, the step is this share of the diagonal of the points' bounding box.

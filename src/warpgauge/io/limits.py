@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from warpgauge.errors import FileTooLargeError, InvalidInputError
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 
 VARIABLE = "WARPGAUGE_MEMORY"
 INFLATION = 1032  # the most that one byte of deflate (zip, gzip, PNG) can unfold to
@@ -121,3 +121,12 @@ def size_on_disk(*paths: Path) -> int:
 def _allocated(status: os.stat_result) -> int:
     blocks = getattr(status, "st_blocks", None)  # of 512 bytes; not on every system
     return status.st_size if blocks is None else min(status.st_size, 512 * blocks)
+
+
+def check_room(name: str, needed: int, at_hand: int, what: str) -> None:
+    """Refuse a header that promises more bytes than the file can hold, before anything of that size is allocated."""
+    if needed > at_hand:
+        raise FileFormatError(
+            f"{name!r} is truncated, or its header is wrong: {what} need {needed} bytes, but at most {at_hand} can be "
+            f"there."
+        )

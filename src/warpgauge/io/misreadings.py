@@ -19,11 +19,9 @@ import numpy as np
 
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, WarpgaugeError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.chain import Chain
-from warpgauge.io.transforms.field_meaning import AmbiguousFieldError, Meaning
-from warpgauge.io.transforms.reader import read_transform
-from warpgauge.io.transforms.registry import READERS
+from warpgauge.io.transforms import AmbiguousFieldError, Chain, Transform, read_transform
+from warpgauge.io.transforms.formats import TABLE
+from warpgauge.io.transforms.meaning import Meaning
 
 Map = Callable[[Floats], Floats]
 
@@ -71,10 +69,10 @@ _MENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "inverse": (("direction", "moving_to_fixed"),),
     "lps-displacements": (("frame", "RAS"),),
     "lps-landmarks": (("frame", "RAS"),),
-    "positions": (("convention", "absolute"),),
-    "displacements": (("convention", "relative"),),
-    "voxel-displacements": (("convention", "relative"), ("frame", "index")),
-    "voxel-displacements-field": (("convention", "relative"), ("frame", "index")),
+    "positions": (("convention", "position"),),
+    "displacements": (("convention", "displacement"),),
+    "voxel-displacements": (("convention", "displacement"), ("frame", "index")),
+    "voxel-displacements-field": (("convention", "displacement"), ("frame", "index")),
     **{f"scale-{factor:g}": (("scale", f"{factor:g}"),) for factor in SCALES},
 }
 _ALWAYS_TAKEN = {"direction", "scale"}
@@ -295,8 +293,9 @@ def _field_grid(transform: Transform) -> Grid | None:
 
 def _mend(option: str, transform: Transform) -> tuple[tuple[str, str], ...]:
     """Return the arguments that read a file so, as far as its format takes them."""
-    about = READERS.get(transform.description.format)
-    taken = _ALWAYS_TAKEN | (about.takes if about is not None else frozenset())
+    titles = {entry.title: entry for entry in TABLE}
+    entry = titles.get(transform.description.format)
+    taken = _ALWAYS_TAKEN | (set() if entry is None else set(entry.takes))
     arguments = _MENDS.get(option, ())
     return arguments if all(name in taken for name, _ in arguments) else ()
 

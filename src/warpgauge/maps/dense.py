@@ -17,8 +17,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.core.tails import adjusted_significance, beyond
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.in_memory import as_transform, can_map
+from warpgauge.io.transforms import Transform, as_transform, can_map
 from warpgauge.maps.exceedance import exceedance_probability
 
 Progress = Callable[[int, int], None]

@@ -15,8 +15,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.geometry import Grid
 from warpgauge.io.files import confined, content_hash, existing_file
 from warpgauge.io.inside import Inside, file_name
-from warpgauge.io.transforms import Transform, read_transform
-from warpgauge.io.transforms.registry import companion_files
+from warpgauge.io.transforms import Transform, companion_files, read_transform
 from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.events import SetTransform
 from warpgauge.project.images import unwritable

@@ -21,8 +21,7 @@ from warpgauge.evaluation.result import Evaluation
 from warpgauge.geometry import Floats, Grid, Units
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, read_landmarks
-from warpgauge.io.transforms import Transform, as_transform
-from warpgauge.io.transforms.in_memory import Convention
+from warpgauge.io.transforms import Convention, Transform, as_transform
 from warpgauge.maps import entropy_limits, entropy_map, error_map
 from warpgauge.maps.pictures import Picture, displayable, map_picture
 

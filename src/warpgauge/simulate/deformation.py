@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from warpgauge.core.arrays import Floats, Ints
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.io.transforms.base import Description
-from warpgauge.io.transforms.field import DisplacementField
+from warpgauge.io.transforms import DisplacementField
 from warpgauge.simulate.velocity import VelocityField, random_velocity
 
 _FIRST_STEP = 0.1  # longest first step, in pixels
@@ -61,19 +60,13 @@ def deformation_of(velocity: VelocityField, allow_folding: bool = False) -> Disp
             f"The deformation folds at {100 * folded:.3g} % of the pixels; take a smaller amplitude or a larger "
             "control spacing, or allow_folding=True."
         )
-    description = Description(
-        kind="simulated deformation",
-        units=grid.units,
-        interpolation="linear",
-        outside="masked (NaN) beyond the outer pixel centres of the fixed image",
-        assumptions=(
-            "A stationary velocity field was integrated by scaling and squaring; "
-            f"{100 * folded:.3g} % of the pixels are folded.",
-        ),
-    )
     world = (displacements.reshape(grid.d, -1).T * grid.spacing) @ grid.direction.T
     vectors = np.ascontiguousarray(world.T).reshape(grid.d, *grid.shape)
-    return DisplacementField(vectors, grid, description=description)
+    note = (
+        f"A stationary velocity field was integrated by scaling and squaring; {100 * folded:.3g} % of the pixels are "
+        "folded."
+    )
+    return DisplacementField(vectors, grid, kind="simulated deformation", notes=[note])
 
 
 def _excursions(velocity: Floats) -> Ints:

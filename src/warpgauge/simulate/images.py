@@ -10,8 +10,8 @@ from scipy.ndimage import map_coordinates, spline_filter
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid, array_order
-from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.field import BORDER
+from warpgauge.io.transforms import Transform
+from warpgauge.io.transforms.lattice import BORDER
 
 _BLOCK = 2**18
 

@@ -28,7 +28,7 @@ from warpgauge.io.files import read_text
 from warpgauge.io.images import read_image
 from warpgauge.io.inside import Inside
 from warpgauge.io.landmarks import Landmarks, read_landmarks
-from warpgauge.io.transforms.learn2reg import displacements_in_voxels
+from warpgauge.io.transforms.arrays import displacements_in_voxels
 from warpgauge.study.description import Method, Pair
 
 Figures = dict[str, float]
@@ -344,7 +344,7 @@ class Learn2Reg(Challenge):
         found = Template(
             {
                 "transform": "submissions/{method}/disp_{pair}.nii.gz",
-                "options": {"format": "learn2reg", "layout": "current"},
+                "options": {"convention": "learn2reg"},
             }
         )
         try:
@@ -394,10 +394,11 @@ class Learn2Reg(Challenge):
         """Return TRE, of a field in the challenge's format as its own program has it; nothing where it is missing."""
         fixed = case.grids[0]
         moving = case.grids[1] or case.grids[0]
-        if case.file is not None and case.method.options.get("format") == "learn2reg" and fixed and moving:
+        convention = str(case.method.options.get("convention"))
+        if case.file is not None and convention.startswith("learn2reg") and fixed and moving:
             if case.errors is None:
                 return {}  # it could not be read, or misses most of the targets
-            return field_figures(case.file, str(case.method.options.get("layout")), case.annotations, fixed, moving)
+            return field_figures(case.file, convention, case.annotations, fixed, moving)
         complete = case.errors is not None and bool(np.isfinite(case.errors).all())
         return {"TRE": float(np.mean(case.errors))} if complete and case.errors is not None else {}
 
@@ -412,11 +413,11 @@ class Learn2Reg(Challenge):
         return found
 
 
-def field_figures(file: Path, layout: str, annotations: Annotations, fixed: Grid, moving: Grid) -> Figures:
+def field_figures(file: Path, convention: str, annotations: Annotations, fixed: Grid, moving: Grid) -> Figures:
     """Return TRE by a cubic spline, and SDlogJ, of a Learn2Reg field as its evaluation computes them."""
     from scipy.ndimage import map_coordinates
 
-    displacements = displacements_in_voxels(file, layout, fixed)
+    displacements = displacements_in_voxels(file, convention, fixed)
     if not np.isfinite(displacements).all():
         return {}  # the challenge's program computes NaN
     start = fixed.world_to_index(annotations.fixed_points)

@@ -24,8 +24,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.files import read_text
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, read_landmarks
-from warpgauge.io.transforms import AffineTransform, Description, Transform, read_transform
-from warpgauge.io.transforms.mapped_points import MappedPoints, points_description
+from warpgauge.io.transforms import AffineTransform, MappedPoints, Transform, read_transform
 from warpgauge.project import Project
 from warpgauge.project.document import grid_from_dict
 from warpgauge.project.transforms import IDENTITY
@@ -288,7 +287,7 @@ def read_method(
 ) -> Transform | str:
     """Read a method's transform of a pair, or return why it is missing; ``"identity"`` means no registration."""
     if method.transform == (IDENTITY,):
-        return AffineTransform(np.eye(d), np.zeros(d), Description(kind=IDENTITY))
+        return AffineTransform(np.eye(d), np.zeros(d), IDENTITY)
     files = method_files(study, pair, method)
     if isinstance(files, str):
         return files
@@ -303,9 +302,8 @@ def read_method(
         points, mapped = mapped_landmarks(files[0], pair, method, {"fixed_grid": fixed, "moving_grid": moving})
     except WarpgaugeError as error:
         return str(error)
-    about = points_description("mapped landmarks", files[0].name, points.shape[1])
-    about = about.assuming("The method gave mapped landmarks, so that it is known at the landmarks alone.")
-    return MappedPoints(points, mapped, description=about)
+    note = "The method gave mapped landmarks, so that it is known at the landmarks alone."
+    return MappedPoints(points, mapped, notes=(note,)).described(format="mapped landmarks", source=files[0].name)
 
 
 def read_grid(path: Path) -> Grid:

@@ -16,7 +16,7 @@ import numpy as np
 from warpgauge._version import __version__
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.io.files import content_hash, write_whole
-from warpgauge.io.transforms.registry import companion_files
+from warpgauge.io.transforms import companion_files
 from warpgauge.project import Project
 from warpgauge.study.challenges import ANHIR, anhir_file
 from warpgauge.study.description import Method, Pair, Study

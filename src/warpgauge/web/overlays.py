@@ -124,19 +124,6 @@ class Kept:
         return value.result()
 
 
-class MeanTransform(FunctionTransform):
-    """The posterior mean as a transform that is looked for over the fixed image when it is inverted."""
-
-    def __init__(self, posterior: Posterior, grid: Grid) -> None:
-        super().__init__(posterior.mean, posterior.d, serial=False)
-        self._grid = grid
-
-    @property
-    def support(self) -> Grid:
-        """The fixed image."""
-        return self._grid
-
-
 class Overlays:
     """Computes overlays of one project from its images.
 
@@ -236,7 +223,8 @@ class Overlays:
         tolerance = _TOLERANCE * float(self.project.moving_grid.spacing.min())
 
         def make() -> tuple[Posterior, NumericalInverse]:
-            return posterior, NumericalInverse(MeanTransform(posterior, self.project.fixed_grid), tolerance)
+            mean = FunctionTransform(posterior.mean, posterior.d, serial=False, support=self.project.fixed_grid)
+            return posterior, NumericalInverse(mean, tolerance)
 
         inverse: NumericalInverse = self._inverses.get(id(posterior), make)[1]
         return inverse.map(points)

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from warpgauge.io.transforms.base import Description, FunctionTransform, Transform
-from warpgauge.io.transforms.chain import Chain, InverseChain, ScaledTransform, SumTransform
-from warpgauge.io.transforms.field import DisplacementField
-from warpgauge.io.transforms.in_memory import as_transform
+from warpgauge.io.transforms.formats import FORMATS, NOT_READ, TABLE, companion_files, detect_format
 from warpgauge.io.transforms.inverse import NumericalInverse
-from warpgauge.io.transforms.linear import AffineTransform
+from warpgauge.io.transforms.lattice import BSplineTransform, DisplacementField, LandmarkSpline
 from warpgauge.io.transforms.mapped_points import MappedPoints
+from warpgauge.io.transforms.meaning import AmbiguousFieldError
+from warpgauge.io.transforms.objects import Convention, as_transform, can_map
 from warpgauge.io.transforms.reader import read_transform
-from warpgauge.io.transforms.registry import FORMATS, detect_format
-from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline
+from warpgauge.io.transforms.transform import AffineTransform, Chain, Description, FunctionTransform, Transform
 from warpgauge.io.transforms.writer import write_transform
 
 __all__ = [
     "FORMATS",
+    "NOT_READ",
+    "TABLE",
     "AffineTransform",
+    "AmbiguousFieldError",
     "BSplineTransform",
     "Chain",
+    "Convention",
     "Description",
     "DisplacementField",
     "FunctionTransform",
-    "InverseChain",
-    "KernelSpline",
+    "LandmarkSpline",
     "MappedPoints",
     "NumericalInverse",
-    "ScaledTransform",
-    "SumTransform",
     "Transform",
     "as_transform",
+    "can_map",
+    "companion_files",
     "detect_format",
     "read_transform",
     "write_transform",

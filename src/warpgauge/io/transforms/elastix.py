@@ -1,6 +1,5 @@
-"""elastix: transform parameter files, the transforms that they name, and their chains of initial transforms.
+"""elastix: transform parameter files, and their chains of initial transforms ``T1(T0(x))``, ``T0`` the initial one.
 
-A chain is ``Compose``, ``T1(T0(x))`` with ``T0`` the initial transform, or ``Add``, ``T0(x) + T1(x) - x``.
 ``GridDirection`` is stored by columns, affine matrices by rows. The files themselves are read by
 `elastix_parameters`.
 """
@@ -8,45 +7,41 @@ A chain is ``Compose``, ``T1(T0(x))`` with ``T0`` the initial transform, or ``Ad
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from warpgauge.errors import FileFormatError, InvalidInputError, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.transforms import linear
-from warpgauge.io.transforms.base import (
-    BY_CONTENT,
-    NO,
-    Description,
-    Format,
-    Options,
-    Transform,
-    default_units,
-    grid_of_header,
-    world_frame,
-)
-from warpgauge.io.transforms.chain import Chain, SumTransform
 from warpgauge.io.transforms.elastix_parameters import ParameterTable, beside, read_parameters
-from warpgauge.io.transforms.image_fields import read_world_field
-from warpgauge.io.transforms.itk import read_itk
-from warpgauge.io.transforms.splines import BSplineTransform, KernelSpline, bspline_description
+from warpgauge.io.transforms.itk import grid_of_numbers, turn_2d, turn_euler, turn_versor
+from warpgauge.io.transforms.lattice import BSplineTransform, LandmarkSpline
+from warpgauge.io.transforms.meaning import Options
+from warpgauge.io.transforms.transform import AffineTransform, Chain, Transform, centred
 
 _NO_INITIAL = "NoInitialTransform"
 _INITIAL_KEYS = ("InitialTransformParameterFileName", "InitialTransformParametersFileName")
 _LONGEST_CHAIN = 50
-
-
 _TEXT = re.compile(rb"^\s*\(\s*[A-Za-z]\w*\s+\S", re.MULTILINE)
 _TOML = re.compile(rb"^\s*[A-Za-z]\w*\s*=\s*\S", re.MULTILINE)
+_NOTES = ("elastix maps fixed points to moving points in the world of the images (LPS in 3D).",)
+_KNOWN = (
+    "TranslationTransform, EulerTransform, SimilarityTransform, AffineTransform, AffineLogTransform, "
+    "BSplineTransform, RecursiveBSplineTransform and SplineKernelTransform"
+)
+_INSTEAD = {
+    "DeformationFieldTransform": "give the field that DeformationFieldFileName names",
+    "File": "give the ITK file that TransformFileName names",
+}
 
 
-def _recognise(head: bytes, suffix: str) -> int:
+def is_elastix(head: bytes, suffix: str) -> bool:
+    """Return whether a file looks like transform parameters, in text or TOML."""
     if b"\0" in head:
-        return NO
+        return False
     toml = _TOML.search(head) is not None and (suffix == ".toml" or b"Transform" in head)
-    return BY_CONTENT if toml or _TEXT.search(head) is not None else NO
+    return toml or _TEXT.search(head) is not None
 
 
 def read_elastix(path: Path, options: Options) -> Transform:
@@ -54,58 +49,66 @@ def read_elastix(path: Path, options: Options) -> Transform:
 
     The grids of the images are used only where the file ignored their directions.
     """
-    transform, tables = _read_chain(path, ())
-    ignored = [table for table in tables if not table.flag("UseDirectionCosines", True)]
-    return _with_directions(transform, ignored[0], options) if ignored else transform
+    tables = _tables(path)
+    members: list[Transform] = []
+    notes = [note for _, note in tables if note]
+    for table, _ in tables:
+        member = _transform(table)
+        if members and members[0].d != member.d:
+            raise FileFormatError(f"{table.path.name!r} is {member.d}D, but its initial transform is {members[0].d}D.")
+        members.append(member)
+    transform = members[0] if len(members) == 1 else Chain(members)
+    transform = transform.described(*notes)
+    for table, _ in tables:
+        if not table.flag("UseDirectionCosines", True):
+            return _with_directions(transform, table, options)
+    return transform
 
 
 def initial_files(path: Path) -> list[Path]:
-    """List the files that a parameter file draws in, itself not included: initial transforms, fields, other data."""
-    _, tables = _read_chain(path, ())
-    return [table.path.resolve() for table in tables[:-1]] + [file for table in tables for file in named_files(table)]
+    """List the files that a parameter file draws in, itself not included."""
+    return [table.path.resolve() for table, _ in _tables(path)[:-1]]
 
 
-def _read_chain(path: Path, seen: tuple[Path, ...]) -> tuple[Transform, list[ParameterTable]]:
-    if path.resolve() in seen:
-        names = " -> ".join(file.name for file in (*seen, path))
-        raise FileFormatError(f"{path.name!r} names itself as its initial transform through {names}; break the circle.")
-    if len(seen) >= _LONGEST_CHAIN:
-        raise FileFormatError(f"{path.name!r} ends a chain of {_LONGEST_CHAIN} initial transforms; that is too long.")
-    table = read_parameters(path)
-    current = own_transform(table)
-    recorded = [table.text(key) for key in _INITIAL_KEYS if key in table]
-    if len(set(recorded)) > 1:
-        raise FileFormatError(f"{path.name!r} names two initial transforms, {recorded[0]!r} and {recorded[1]!r}.")
-    if not recorded or recorded[0] == _NO_INITIAL:
-        return current, [table]
-    file, note = beside(table.path, recorded[0], "initial transform")
-    initial, tables = _read_chain(file, (*seen, path.resolve()))
-    return _combined(initial, current, table, note), [*tables, table]
-
-
-def _combined(initial: Transform, current: Transform, table: ParameterTable, note: str) -> Transform:
-    if initial.d != current.d:
-        raise FileFormatError(f"{table.path.name!r} is {current.d}D, but its initial transform is {initial.d}D.")
-    how = table.text("HowToCombineTransforms", "Compose")
-    if how not in ("Compose", "Add"):
-        raise FileFormatError(f"{table.path.name!r}: HowToCombineTransforms is 'Compose' or 'Add', got {how[:40]!r}.")
-    if how == "Add":
-        combined: Transform = SumTransform(initial, current)
-    else:
-        parts = initial.transforms if isinstance(initial, Chain) else (initial,)
-        combined = Chain([*parts, current])
-    words = combined.description.assuming(note) if note else combined.description
-    return combined.described(assumptions=words.assumptions, source=table.path.name)
+def _tables(path: Path) -> list[tuple[ParameterTable, str]]:
+    """Return the parameter files of a chain, the initial one first, and what is said of where each was found."""
+    chain: list[tuple[ParameterTable, str]] = []
+    seen: list[Path] = []
+    note = ""
+    while True:
+        if path.resolve() in seen:
+            names = " -> ".join(file.name for file in (*seen, path))
+            raise FileFormatError(
+                f"{path.name!r} names itself as its initial transform through {names}; break the circle."
+            )
+        if len(seen) >= _LONGEST_CHAIN:
+            raise FileFormatError(
+                f"{path.name!r} ends a chain of {_LONGEST_CHAIN} initial transforms; that is too long."
+            )
+        seen.append(path.resolve())
+        table = read_parameters(path)
+        chain.insert(0, (table, note))
+        recorded = [table.text(key) for key in _INITIAL_KEYS if key in table]
+        if len(set(recorded)) > 1:
+            raise FileFormatError(f"{path.name!r} names two initial transforms, {recorded[0]!r} and {recorded[1]!r}.")
+        if not recorded or recorded[0] == _NO_INITIAL:
+            return chain
+        how = table.text("HowToCombineTransforms", "Compose")
+        if how != "Compose":
+            advice = "; write the field with transformix -def all" if how == "Add" else ""
+            raise FileFormatError(
+                f"{path.name!r}: HowToCombineTransforms must be 'Compose' to be read, got {how[:40]!r}{advice}."
+            )
+        path, note = beside(table.path, recorded[0], "initial transform")
 
 
 def _with_directions(transform: Transform, table: ParameterTable, options: Options) -> Transform:
     """Account for ``UseDirectionCosines "false"``: elastix then worked with ``origin + spacing * index``."""
-    d, fixed, moving = transform.d, options.reference, options.moving
-    if fixed is not None and moving is not None:
-        enter, leave = _drop_direction(fixed), _drop_direction(moving).inverse()
+    d = transform.d
+    if options.reference is not None and options.moving is not None:
+        chain = Chain([_drop_direction(options.reference), transform, _drop_direction(options.moving).inverse()])
         note = "Registered without directions (UseDirectionCosines false); those of the given grids are put back."
-        chain = Chain([enter, transform, leave])
-        return chain.described(source=table.path.name, assumptions=(note, *transform.description.assumptions))
+        return chain.described(note, assumptions=transform.description.assumptions)
     note = (
         'UseDirectionCosines is "false": points are origin + spacing * index of each image, its direction ignored; '
         f"give {say('reference')} and {say('moving')} to map true world points."
@@ -113,57 +116,16 @@ def _with_directions(transform: Transform, table: ParameterTable, options: Optio
     direction = table.numbers("Direction", d * d).reshape(d, d).T if "Direction" in table else np.eye(d)
     if not np.allclose(direction, np.eye(d), atol=1e-6):
         warn_suspicious(f"{table.path.name}: {note}")
-    return transform.described(
-        frame="world without direction cosines", assumptions=(note, *transform.description.assumptions)
-    )
+    return transform.described(note, frame="world without direction cosines")
 
 
-def _drop_direction(grid: Grid) -> linear.AffineTransform:
+def _drop_direction(grid: Grid) -> AffineTransform:
     """Return the map from the true world to the one that ignores the direction: same index, direction = identity."""
     back = np.linalg.inv(grid.direction)
-    about = Description(kind="direction removed")
-    return linear.AffineTransform(back, grid.origin - back @ grid.origin, about)
+    return AffineTransform(back, grid.origin - back @ grid.origin, "direction removed")
 
 
-TITLE = "elastix"
-_KNOWN = (
-    "TranslationTransform, EulerTransform, SimilarityTransform, AffineTransform, AffineLogTransform, "
-    "BSplineTransform, RecursiveBSplineTransform, SplineKernelTransform, DeformationFieldTransform and File"
-)
-
-
-@dataclass(frozen=True)
-class _Context:
-    """One parameter file and its dimension."""
-
-    table: ParameterTable
-    d: int
-
-    @property
-    def name(self) -> str:
-        return self.table.path.name
-
-    def describe(self, kind: str) -> Description:
-        return Description(
-            format=TITLE,
-            kind=kind,
-            frame=world_frame(self.d),
-            units=default_units(self.d),
-            assumptions=("elastix maps fixed points to moving points in the world of the images (LPS in 3D).",),
-            source=self.name,
-        )
-
-
-def named_files(table: ParameterTable) -> list[Path]:
-    """List the files beside the initial transform that a parameter file needs."""
-    keys = {"DeformationFieldTransform": "DeformationFieldFileName", "File": "TransformFileName"}
-    key = keys.get(table.text("Transform"))
-    if key is None and table.flag("UseBinaryFormatForTransformationParameters", False):
-        key = "TransformParameters"
-    return [] if key is None else [beside(table.path, table.text(key), "data")[0].resolve()]
-
-
-def own_transform(table: ParameterTable) -> Transform:
+def _transform(table: ParameterTable) -> Transform:
     """Build the transform of one file, without its initial transform."""
     name = table.path.name
     kind = table.text("Transform")
@@ -173,147 +135,97 @@ def own_transform(table: ParameterTable) -> Transform:
             f"{name!r} is for images of {table.text('FixedImageDimension', '?')} and "
             f"{table.text('MovingImageDimension', '?')} dimensions, but both must be 2 or both 3."
         )
-    context = _Context(table, d)
+    if kind in _INSTEAD:
+        raise FileFormatError(f"{name!r} is a {kind} of elastix, which is not read; {_INSTEAD[kind]}.")
     try:
         if kind in ("BSplineTransform", "RecursiveBSplineTransform"):
-            return _bspline(context, kind)
+            return _bspline(table, d)
         if kind == "SplineKernelTransform":
-            return _kernel_spline(context)
-        if kind == "DeformationFieldTransform":
-            return _deformation_field(context)
-        if kind == "File":
-            return _itk_file(context)
-        return _linear(context, kind)
+            return _landmark_spline(table, d)
+        return _linear(table, kind, d)
     except InvalidInputError as error:
         raise FileFormatError(f"{name!r}: its {kind} is not valid: {str(error).rstrip('.')}.") from error
 
 
-def _parameters(context: _Context) -> Floats:
-    table = context.table
+def _parameters(table: ParameterTable, count: int | None = None) -> Floats:
+    """Return the parameters, of which the file may promise a number, and the kind of the transform another."""
+    name = table.path.name
     if table.flag("UseBinaryFormatForTransformationParameters", False):
-        values = _binary_parameters(table)
-    else:
-        values = table.numbers("TransformParameters")
-    if "NumberOfParameters" in table and table.integer("NumberOfParameters", 0) != values.size:
         raise FileFormatError(
-            f"{context.name!r} promises {table.integer('NumberOfParameters', 0)} TransformParameters, but has "
-            f"{values.size}; it is truncated or was edited."
+            f"{name!r} keeps its parameters in a binary file, which is not read; write it again with "
+            f'(UseBinaryFormatForTransformationParameters "false").'
+        )
+    values = table.numbers("TransformParameters")
+    promised = table.integer("NumberOfParameters", values.size)
+    if promised != values.size:
+        raise FileFormatError(
+            f"{name!r} promises {promised} TransformParameters, but has {values.size}; it is truncated or was edited."
+        )
+    if count is not None and values.size != count:
+        raise FileFormatError(
+            f"{name!r}: a transform of this kind and dimension has {count} parameters, but the file has {values.size}."
         )
     return values
 
 
-def _binary_parameters(table: ParameterTable) -> Floats:
-    file, _ = beside(table.path, table.text("TransformParameters"), "parameter data")
-    size = file.stat().st_size
-    if size != 8 * table.integer("NumberOfParameters", 0):
-        raise FileFormatError(f"{file.name!r} has {size} bytes, but {table.path.name!r} promises 8 for each parameter.")
-    values = np.fromfile(file, dtype="<f8")
-    if not np.isfinite(values).all():
-        raise FileFormatError(f"{file.name!r}: some parameters are not finite (NaN or infinity).")
-    return values
-
-
-def _count(context: _Context, values: Floats, wanted: int) -> Floats:
-    if values.size != wanted:
-        raise FileFormatError(
-            f"{context.name!r}: a {context.table.text('Transform')} in {context.d}D has {wanted} parameters, but the "
-            f"file has {values.size}."
-        )
-    return values
-
-
-def _linear(context: _Context, kind: str) -> Transform:
+def _linear(table: ParameterTable, kind: str, d: int) -> Transform:
     from scipy.linalg import expm
 
-    table, d = context.table, context.d
     if kind == "TranslationTransform":
-        about = context.describe("translation")
-        return linear.AffineTransform(np.eye(d), _count(context, _parameters(context), d), about)
-    if kind not in ("EulerTransform", "SimilarityTransform", "AffineTransform", "AffineLogTransform"):
-        raise FileFormatError(f"{context.name!r} holds a {kind[:60]!r}, which is not read; known are {_KNOWN}.")
-    p = _parameters(context)
-    centre = table.numbers("CenterOfRotationPoint", d)
+        return AffineTransform(np.eye(d), _parameters(table, d), "translation", notes=_NOTES)
     if kind == "EulerTransform":
-        _count(context, p, 3 if d == 2 else 6)
-        zyx = table.flag("ComputeZYX", False)
-        matrix = linear.rotation_2d(p[0]) if d == 2 else linear.rotation_3d(p[:3], zyx)
-        shift = p[1:] if d == 2 else p[3:]
+        p = _parameters(table, 3 if d == 2 else 6)
+        matrix = turn_2d(p[0]) if d == 2 else turn_euler(p[:3], table.flag("ComputeZYX", False))
+        shift = p[-d:]
     elif kind == "SimilarityTransform":
-        _count(context, p, 4 if d == 2 else 7)
-        matrix = p[0] * linear.rotation_2d(p[1]) if d == 2 else p[6] * linear.rotation_of_versor(p[:3])
+        p = _parameters(table, 4 if d == 2 else 7)
+        matrix = p[0] * turn_2d(p[1]) if d == 2 else p[6] * turn_versor(p[:3])
         shift = p[2:] if d == 2 else p[3:6]
-    else:
-        _count(context, p, d * d + d)
+    elif kind in ("AffineTransform", "AffineLogTransform"):
+        p = _parameters(table, d * d + d)
         matrix = p[: d * d].reshape(d, d)
         if kind == "AffineLogTransform":
             matrix = np.asarray(expm(matrix))
         shift = p[d * d :]
-    about = context.describe(f"{kind.removesuffix('Transform')} (affine)")
-    return linear.AffineTransform(*linear.centred(matrix, centre, shift), about)
+    else:
+        raise FileFormatError(f"{table.path.name!r} holds a {kind[:60]!r}, which is not read; known are {_KNOWN}.")
+    matrix, offset = centred(matrix, table.numbers("CenterOfRotationPoint", d), shift)
+    return AffineTransform(matrix, offset, f"{kind.removesuffix('Transform')} (affine)", notes=_NOTES)
 
 
-def _bspline(context: _Context, kind: str) -> Transform:
-    table, d = context.table, context.d
+def _bspline(table: ParameterTable, d: int) -> Transform:
+    name = table.path.name
     if table.flag("UseCyclicTransform", False):
-        raise FileFormatError(f"{context.name!r} is a cyclic B-spline (over time), which is not read.")
-    order = table.integer("BSplineTransformSplineOrder", 3)
+        raise FileFormatError(f"{name!r} is a cyclic B-spline (over time), which is not read.")
     size = table.numbers("GridSize", d)
-    values = _parameters(context)
+    values = _parameters(table)
     if d * float(np.prod(size)) != values.size:
         raise FileFormatError(
-            f"{context.name!r}: a control grid of {' x '.join(f'{n:g}' for n in size)} needs {d * np.prod(size):.0f} "
+            f"{name!r}: a control grid of {' x '.join(f'{n:g}' for n in size)} needs {d * np.prod(size):.0f} "
             f"parameters, but the file has {values.size}."
         )
     # elastix writes matrices by columns; files older than 4.2 have no GridDirection.
     direction = table.numbers("GridDirection", d * d).reshape(d, d).T if "GridDirection" in table else np.eye(d)
-    grid = grid_of_header(
-        context.name, size, table.numbers("GridSpacing", d), table.numbers("GridOrigin", d), direction, default_units(d)
-    )
+    grid = grid_of_numbers(size, table.numbers("GridSpacing", d), table.numbers("GridOrigin", d), direction)
     if "GridIndex" in table:
         grid = replace(grid, origin=grid.index_to_world(table.numbers("GridIndex", d)))
-    plain = context.describe(kind)
-    about = bspline_description(order, TITLE, frame=plain.frame, units=plain.units, source=context.name)
-    return BSplineTransform(values.reshape(d, *grid.shape), grid, order, about.assuming(*plain.assumptions))
+    order = table.integer("BSplineTransformSplineOrder", 3)
+    return BSplineTransform(values.reshape(d, *grid.shape), grid, order, notes=_NOTES)
 
 
-def _kernel_spline(context: _Context) -> Transform:
-    table, d = context.table, context.d
+def _landmark_spline(table: ParameterTable, d: int) -> Transform:
     kernel = table.text("SplineKernelType")
-    target = _parameters(context)
+    target = _parameters(table)
     source = table.numbers("FixedImageLandmarks")
     if source.size != target.size or source.size == 0 or source.size % d:
         raise FileFormatError(
-            f"{context.name!r} has {source.size} numbers of fixed landmarks and {target.size} of moving ones, but "
+            f"{table.path.name!r} has {source.size} numbers of fixed landmarks and {target.size} of moving ones, but "
             f"both must be the same multiple of {d}."
         )
-    return KernelSpline(
+    return LandmarkSpline(
         source.reshape(-1, d),
         target.reshape(-1, d),
         kernel if d == 3 else "ThinPlateR2LogRSpline",  # the only one that elastix has in 2D, whatever the file says
         stiffness=table.number("SplineRelaxationFactor", 0.0),
-        poisson=table.number("SplinePoissonRatio", 0.3),
-        description=context.describe(f"{kernel} through {source.size // d} landmarks"),
+        notes=_NOTES,
     )
-
-
-def _deformation_field(context: _Context) -> Transform:
-    table = context.table
-    file, note = beside(table.path, table.text("DeformationFieldFileName"), "deformation field")
-    order = table.integer("DeformationFieldInterpolationOrder", 0)
-    field = read_world_field(file, order=order, ignore_direction=not table.flag("UseDirectionCosines", True))
-    if field.d != context.d:
-        raise FileFormatError(f"{context.name!r} is {context.d}D, but its deformation field is {field.d}D.")
-    words = (note,) if note else ()
-    return field.described(format=TITLE, source=context.name, assumptions=(*field.description.assumptions, *words))
-
-
-def _itk_file(context: _Context) -> Transform:
-    file, note = beside(context.table.path, context.table.text("TransformFileName"), "ITK transform")
-    transform = read_itk(file)
-    if transform.d != context.d:
-        raise FileFormatError(f"{context.name!r} is {context.d}D, but its ITK transform is {transform.d}D.")
-    words = (note,) if note else ()
-    return transform.described(source=context.name, assumptions=(*transform.description.assumptions, *words))
-
-
-FORMAT = Format("elastix", read_elastix, _recognise, companions=initial_files)

@@ -11,23 +11,14 @@ from numpy.typing import ArrayLike
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.files import read_text
-from warpgauge.io.transforms.base import (
-    BY_NAME,
-    BY_SIGNATURE,
-    NO,
-    Bools,
-    Description,
-    Format,
-    Transform,
-    default_units,
-    flipped,
-    world_frame,
-)
+from warpgauge.io.transforms.meaning import Options
+from warpgauge.io.transforms.transform import Transform
 
 TOLERANCE = 1e-4
 _LONGEST_LINE = 4096
 _OUTPUT = re.compile(r"(InputPoint|OutputPoint)\s*=\s*\[([^\]]*)\]")
-TRANSFORMIX = re.compile(rb"\s*Point\s+\d+\s*;")
+_TRANSFORMIX = re.compile(rb"\s*Point\s+\d+\s*;")
+_TITLES = re.compile(rb"[^\n]*[A-Za-z_][^\n]*,", re.MULTILINE)
 
 
 class MappedPoints(Transform):
@@ -39,8 +30,6 @@ class MappedPoints(Transform):
         World points in rows; a mapped point of NaN was outside.
     tolerance : float
         How far a point may lie from a listed one, in world units, to count as that one.
-    description : Description, optional
-        What is known of it.
     """
 
     def __init__(
@@ -49,7 +38,8 @@ class MappedPoints(Transform):
         mapped_points: ArrayLike,
         *,
         tolerance: float = TOLERANCE,
-        description: Description | None = None,
+        units: str = "",
+        notes: tuple[str, ...] = (),
     ) -> None:
         from scipy.spatial import cKDTree
 
@@ -63,8 +53,14 @@ class MappedPoints(Transform):
             raise InvalidInputError("Mapped points need at least one fixed point, and finite coordinates of all.")
         if not tolerance >= 0:
             raise InvalidInputError(f"The tolerance of mapped points must not be negative, got {tolerance!r}.")
-        d = self._fixed.shape[1]
-        super().__init__(description or points_description("memory", "", d), d)
+        super().__init__(
+            self._fixed.shape[1],
+            "already mapped points",
+            units=units,
+            interpolation="none: only listed points are mapped",
+            outside=f"masked (NaN) at every point that is not within {tolerance:g} world units of a listed fixed point",
+            notes=notes,
+        )
         self._mapped[~np.isfinite(self._mapped).all(axis=1)] = np.nan
         self._tolerance = tolerance
         self._tree = cKDTree(self._fixed)
@@ -77,9 +73,9 @@ class MappedPoints(Transform):
                 f"The {len(self._fixed)} fixed points lie closer together than the tolerance of {self._tolerance:g}, "
                 f"so they cannot be distinguished."
             )
+        # Even where points must agree exactly, their images may differ by rounding.
+        apart = 2 * max(self._tolerance, TOLERANCE)
         for a, b in self._tree.query_pairs(2 * self._tolerance):
-            # Even where points must agree exactly, their images may differ by rounding.
-            apart = 2 * max(self._tolerance, TOLERANCE)
             if not np.allclose(self._mapped[a], self._mapped[b], rtol=0, atol=apart, equal_nan=True):
                 raise InvalidInputError(
                     f"Rows {a + 1} and {b + 1} list the same fixed point {self._fixed[a].tolist()} with two different "
@@ -91,64 +87,43 @@ class MappedPoints(Transform):
         """False: nothing is known between the listed points."""
         return False
 
-    def _nearest(self, points: Floats) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Bools]:
-        finite = np.isfinite(points).all(axis=1)
-        nearest = np.zeros(len(points), dtype=np.intp)
-        known = np.zeros(len(points), dtype=np.bool_)
-        distance, found = self._tree.query(points[finite])
-        known[finite] = distance <= self._tolerance
-        # Where even the distance overflows, the tree says that there is no neighbour, by an index beyond the last.
-        nearest[finite] = np.where(known[finite], found, 0)
-        return nearest, known
-
     def _map(self, points: Floats) -> Floats:
-        nearest, known = self._nearest(points)
-        return np.where(known[:, None], self._mapped[nearest], np.nan)
+        mapped = np.full(points.shape, np.nan)
+        rows = np.flatnonzero(np.isfinite(points).all(axis=1))
+        distance, nearest = self._tree.query(points[rows])
+        listed = distance <= self._tolerance
+        mapped[rows[listed]] = self._mapped[nearest[listed]]
+        return mapped
 
-    def inverse(self, *, tolerance: float = 1e-6) -> MappedPoints:
-        """Return the table read from right to left (``tolerance`` plays no part)."""
-        kept = np.isfinite(self._mapped).all(axis=1)
-        about = flipped(self.description)
-        return MappedPoints(self._mapped[kept], self._fixed[kept], tolerance=self._tolerance, description=about)
-
-
-def points_description(file_format: str, name: str, d: int, units: str | None = None) -> Description:
-    """Describe a table of mapped points."""
-    return Description(
-        format=file_format,
-        kind="already mapped points",
-        frame=world_frame(d),
-        units=units or default_units(d),
-        interpolation="none: only listed points are mapped",
-        outside=f"masked (NaN) at every point that is not within {TOLERANCE:g} world units of a listed fixed point",
-        source=name,
-    )
+    def inverse(self) -> Transform:
+        """Return the table read from right to left."""
+        known = np.isfinite(self._mapped).all(axis=1)
+        inverse = MappedPoints(self._mapped[known], self._fixed[known], tolerance=self._tolerance)
+        return inverse.described(**self._turned())
 
 
-def read_mapped_points(path: Path) -> MappedPoints:
+def is_mapped_points(head: bytes, suffix: str) -> bool:
+    """Return whether a file is ``outputpoints.txt`` of transformix, or a CSV with titles."""
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" in text:
+        return False
+    return _TRANSFORMIX.match(text) is not None or (suffix == ".csv" and _TITLES.match(text) is not None)
+
+
+def read_mapped_points(path: Path, options: Options) -> Transform:
     """Read ``outputpoints.txt`` of transformix, or a CSV of fixed and mapped points (columns fixed_*, moving_*)."""
-    text = read_text(path, "file of mapped points")
-    if TRANSFORMIX.match(text.encode("utf-8", "replace")):
-        fixed, mapped = _transformix(text, path.name)
-        about = points_description("transformix output points", path.name, fixed.shape[1])
-        about = about.assuming("transformix prints six decimals, so points are known to 5e-7.")
-    else:
-        fixed, mapped, about = _csv(path)
-    try:
-        return MappedPoints(fixed, mapped, description=about)
-    except InvalidInputError as error:
-        raise FileFormatError(f"{path.name!r}: {str(error).rstrip('.')}.") from error
-
-
-def _csv(path: Path) -> tuple[Floats, Floats, Description]:
     from warpgauge.io.landmarks import read_landmarks
 
+    text = read_text(path, "file of mapped points")
+    if _TRANSFORMIX.match(text.encode("utf-8", "replace")):
+        fixed, mapped = _transformix(text, path.name)
+        note = "transformix prints six decimals, so points are known to 5e-7."
+        return MappedPoints(fixed, mapped, notes=(note,)).described(format="transformix output points")
     pairs = read_landmarks(path)
     if pairs.moving_points is None:
         raise FileFormatError(f"{path.name!r} lists one set of points, but mapped points need fixed and mapped ones.")
-    about = points_description("CSV of mapped points", path.name, pairs.fixed_points.shape[1], pairs.units)
-    about = about.assuming("The moving points of the file are taken as the mapped ones.", *pairs.assumptions)
-    return pairs.fixed_points, pairs.moving_points, about
+    notes = ("The moving points of the file are taken as the mapped ones.", *pairs.assumptions)
+    return MappedPoints(pairs.fixed_points, pairs.moving_points, units=pairs.units, notes=notes)
 
 
 def _transformix(text: str, name: str) -> tuple[Floats, Floats]:
@@ -169,17 +144,3 @@ def _transformix(text: str, name: str) -> tuple[Floats, Floats]:
         raise FileFormatError(f"{name!r} mixes points of different dimensions.")
     points = np.array(rows)
     return points[:, 0], points[:, 1]
-
-
-_TITLES = re.compile(rb"[^\n]*[A-Za-z_][^\n]*,", re.MULTILINE)
-
-
-def _recognise(head: bytes, suffix: str) -> int:
-    text = head.removeprefix(b"\xef\xbb\xbf")
-    if b"\0" not in text and TRANSFORMIX.match(text) is not None:
-        return BY_SIGNATURE
-    titled = suffix == ".csv" and b"\0" not in text and _TITLES.match(text) is not None
-    return BY_NAME if titled else NO
-
-
-FORMAT = Format("points", lambda path, options: read_mapped_points(path), _recognise)

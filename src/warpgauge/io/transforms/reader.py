@@ -1,71 +1,62 @@
-"""`read_transform`: detect the format of a file, and read it."""
+"""`read_transform`: the one door to files of transforms."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from warpgauge.errors import AmbiguousFileError, InvalidInputError, say
+import numpy as np
+
+from warpgauge.errors import FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Grid
 from warpgauge.io.files import existing_file, readable
 from warpgauge.io.transforms import elastix
-from warpgauge.io.transforms.base import FunctionTransform, Options, Transform
-from warpgauge.io.transforms.chain import Chain, scaled
-from warpgauge.io.transforms.registry import CALLABLE, FORMATS, READERS, detect_format
+from warpgauge.io.transforms.formats import BY_NAME, FORMATS, Format, detect_format
+from warpgauge.io.transforms.meaning import Options
+from warpgauge.io.transforms.transform import Chain, Transform, scaled
 
 PathLike = str | os.PathLike[str]
-Source = PathLike | Transform | Callable[..., Any] | Sequence[Any]
 Direction = Literal["fixed_to_moving", "moving_to_fixed"]
+_OPTIONS = ("convention", "axes", "frame")
 
 
 def read_transform(
-    source: Source,
+    source: PathLike | Sequence[PathLike],
     *,
     format: str | None = None,  # noqa: A002  # the word that users know
     direction: Direction = "fixed_to_moving",
     reference: Any = None,
     moving: Any = None,
-    layout: str | None = None,
-    components: str | None = None,
     convention: str | None = None,
+    axes: str | None = None,
     frame: str | None = None,
-    d: int | None = None,
     scale: float | None = None,
 ) -> Transform:
     """Read a transform, so that ``map`` takes fixed world points to moving world points.
 
     Parameters
     ----------
-    source : path, list, callable or Transform
-        A file, a function of (n, d) points, or a list of these **in the order of application to points** (the order
-        of the ``fwdtransforms`` of ANTs).
+    source : path, or list of paths
+        A list is a chain **in the order of application to points** (the order of the ``fwdtransforms`` of ANTs).
     format : str, optional
-        One of ``warpgauge.io.transforms.FORMATS``; told from the content by default. ``"learn2reg"`` and ``"fsl"`` have
-        to be said.
+        One of ``warpgauge.io.transforms.FORMATS``; by the content by default. ``"fsl"`` and ``"bigwarp"`` have to be
+        named.
     direction : {"fixed_to_moving", "moving_to_fixed"}
         Which way the file maps. A file that maps moving to fixed points is inverted, numerically where it must be.
     reference, moving : Grid or image, optional
         Grids of the fixed and of the moving image; used only where a file does not say by itself what it needs.
-    layout : str, optional
-        Axes of a NumPy array, as in ``"zyxc"``; ``"current"`` or ``"2020"`` for Learn2Reg.
-    components : str, optional
-        Order of the components of a NumPy array, as in ``"xyz"``.
-    convention : {"relative", "absolute"}, optional
-        Whether vectors are displacements or positions; FSL files need it.
-    frame : {"LPS", "RAS", "index"}, optional
-        What vectors are where the file does not say.
-    d : int, optional
-        Dimension of a function.
+    convention : str, optional
+        What the vectors of a field are, where the file does not say: ``"displacement"`` or ``"position"``, and for
+        arrays and NIfTI of networks the names that `as_transform` takes (``"voxelmorph"``, ``"learn2reg"``, ...).
+    axes : str, optional
+        Order of the spatial axes of an array, as in ``"zyx"``.
+    frame : str, optional
+        What world vectors are where the file does not say: ``"LPS"``, ``"RAS"``, or ``"index"`` (voxels).
     scale : float, optional
         Multiplies all coordinates of the transform, fixed and moving: 0.25 for a file that was made for images four
         times as large along each axis.
-
-    Returns
-    -------
-    Transform
-        With ``map``, ``domain``, ``inverse`` and a ``description`` of all that was assumed.
 
     Raises
     ------
@@ -78,35 +69,30 @@ def read_transform(
         raise InvalidInputError(f"{say('direction')} is 'fixed_to_moving' or 'moving_to_fixed', got {direction!r}.")
     if format is not None and format not in FORMATS:
         raise InvalidInputError(f"{say('format')} must be one of {', '.join(FORMATS)}, got {format!r}.")
-    options = Options(
-        _grid(reference, "reference"), _grid(moving, "moving"), layout, components, convention, frame, d, direction
-    )
-    taken: set[str] = set()
-    transform = _read(source, format, options, taken)
-    unused = sorted(options.given() - taken)
-    if unused:
+    options = Options(_grid(reference, "reference"), _grid(moving, "moving"), convention, axes, frame)
+    sources = [source] if isinstance(source, str | os.PathLike) else source
+    if not isinstance(sources, Sequence) or not all(isinstance(one, str | os.PathLike) for one in sources):
         raise InvalidInputError(
-            f"{say(unused[0])} does not apply to {transform.description.format} transforms; leave it out, or give "
-            f"{say('format')}."
+            f"read_transform takes a path, or a list of paths in the order of application to points, got "
+            f"{type(source).__name__}; as_transform takes objects."
+        )
+    if not sources:
+        raise InvalidInputError("read_transform was given an empty list of transforms.")
+    files = [Path(one) for one in sources]
+    entries = [BY_NAME[format or detect_format(file)] for file in files]
+    _check_options(files, entries, options)
+    if scale is not None:
+        _refuse_reference_scale(files, entries)
+    members = [_read(*pair, options, direction) for pair in zip(files, entries, strict=True)]
+    _refuse_double_chains(files, entries)
+    transform = members[0]
+    if len(members) > 1:
+        transform = Chain(members).described(
+            "The list is in the order of application to points: its first entry is applied first."
         )
     if scale is not None:
-        _refuse_reference_scale(source, format)
         transform = scaled(transform, scale)
-    if direction == "moving_to_fixed":
-        return _inverted(transform)
-    return transform
-
-
-def _refuse_reference_scale(source: Source, format_name: str | None) -> None:
-    members = source if isinstance(source, Sequence) and not isinstance(source, str) else [source]
-    for one in members:
-        if isinstance(one, str | os.PathLike):
-            found = format_name or detect_format(Path(one))
-            if found in READERS and READERS[found].on_reference:
-                raise InvalidInputError(
-                    f"{Path(one).name!r}: a field of format {found!r} stands on the grid of the reference image, so it "
-                    f"has no scale of its own; leave {say('scale')} out."
-                )
+    return _inverted(transform) if direction == "moving_to_fixed" else transform
 
 
 def _grid(value: Any, name: str) -> Grid | None:
@@ -116,65 +102,69 @@ def _grid(value: Any, name: str) -> Grid | None:
     return grid
 
 
-def _read(source: Source, format_name: str | None, options: Options, taken: set[str]) -> Transform:
-    if isinstance(source, Transform):
-        return source
-    if isinstance(source, str | os.PathLike):
-        return _read_path(Path(source), format_name, options, taken)
-    if isinstance(source, Sequence):
-        return _read_list(source, format_name, options, taken)
-    if callable(source):
-        taken.add("d")
-        dimension = options.d or (options.reference.d if options.reference else None)
-        if dimension is None:
-            raise AmbiguousFileError(f"A function does not say its dimension; give d=2 or d=3, or {say('reference')}.")
-        return FunctionTransform(source, dimension)
-    raise InvalidInputError(
-        f"read_transform takes a path, a list of paths in the order of application to points, or a function, got "
-        f"{type(source).__name__}."
-    )
-
-
-def _read_list(sources: Sequence[Any], format_name: str | None, options: Options, taken: set[str]) -> Transform:
-    if not sources:
-        raise InvalidInputError("read_transform was given an empty list of transforms.")
-    members = [_read(source, format_name, options, taken) for source in sources]
-    _refuse_double_chains(sources, members)
-    if len(members) == 1:
-        return members[0]
-    chain = Chain(members)
-    note = "The list is in the order of application to points: its first entry is applied first."
-    return chain.described(assumptions=(note, *chain.description.assumptions))
-
-
-def _refuse_double_chains(sources: Sequence[Any], members: Sequence[Transform]) -> None:
-    """Refuse a list with an elastix file and the initial transform that this file already draws in."""
-    files = {Path(source).resolve(): Path(source) for source in sources if isinstance(source, str | os.PathLike)}
-    for file, given in files.items():
-        if not file.is_file() or detect_format(given) != "elastix":
+def _check_options(files: Sequence[Path], entries: Sequence[Format], options: Options) -> None:
+    """Refuse an option that applies to none of the files, and a value that none of their formats has."""
+    for name in _OPTIONS:
+        value = getattr(options, name)
+        if value is None:
             continue
-        for initial in elastix.initial_files(given):
-            if initial in files and initial != file:
+        takers = [entry for entry in entries if name in entry.takes]
+        if not takers:
+            raise InvalidInputError(
+                f"{say(name)} does not apply to {files[-1].name!r}, which is read as {entries[-1].title}; leave it "
+                f"out, or give {say('format')}."
+            )
+        for entry in takers:
+            values = entry.takes[name]
+            if values and value not in values:
                 raise InvalidInputError(
-                    f"{given.name!r} already names {initial.name!r} as its initial transform, so a list with both "
-                    f"would apply it twice; give {given.name!r} alone."
+                    f"{say(name)} of {entry.title} transforms must be one of {', '.join(values)}, got {value!r}."
                 )
 
 
-def _read_path(path: Path, format_name: str | None, options: Options, taken: set[str]) -> Transform:
-    found = format_name or detect_format(path)
-    if found == CALLABLE:
-        raise InvalidInputError(f"{say('format', 'callable')} is for Python functions, but {path.name!r} is a path.")
+def _refuse_reference_scale(files: Sequence[Path], entries: Sequence[Format]) -> None:
+    for file, entry in zip(files, entries, strict=True):
+        if entry.on_reference:
+            raise InvalidInputError(
+                f"{file.name!r}: a field of format {entry.name!r} stands on the grid of the reference image, so it has "
+                f"no scale of its own; leave {say('scale')} out."
+            )
+
+
+def _refuse_double_chains(files: Sequence[Path], entries: Sequence[Format]) -> None:
+    """Refuse a list with an elastix file and the initial transform that this file already draws in."""
+    places = {file.resolve() for file in files}
+    for file, entry in zip(files, entries, strict=True):
+        if len(files) == 1 or entry.name != "elastix":
+            continue
+        for initial in elastix.initial_files(file):
+            if initial in places:
+                raise InvalidInputError(
+                    f"{file.name!r} already names {initial.name!r} as its initial transform, so a list with both "
+                    f"would apply it twice; give {file.name!r} alone."
+                )
+
+
+def _read(path: Path, entry: Format, options: Options, direction: Direction) -> Transform:
+    """Read one file: whatever its reader raises becomes one sentence, and format and source are stamped."""
     existing_file(path, "transform")
-    taken |= READERS[found].takes
-    with readable(path, f"a transform of format {found!r}"):
-        transform = READERS[found].read(path, options)
-    if transform.description.direction == "moving_to_fixed" and options.direction == "fixed_to_moving":
+    try:
+        with readable(path, f"a transform of format {entry.name!r}"), np.errstate(all="ignore"):
+            transform = entry.read(path, options)
+    except InvalidInputError as error:
+        if repr(path.name) in str(error):  # what the caller gave does not go with the file
+            raise
+        raise FileFormatError(f"{path.name!r} holds no usable transform: {error}") from error
+    about = transform.description
+    stated = about.units if about.units != "unstated" else ("mm" if transform.d == 3 else "unstated")
+    title = entry.title if set(about.format.split(" + ")) == {"memory"} else about.format
+    transform = transform.described(format=title, source=path.name, units=stated)
+    # A file that says that it maps the other way is inverted, unless the caller has the whole inverted.
+    if about.direction == "moving_to_fixed" and direction == "fixed_to_moving":
         return _inverted(transform)
     return transform
 
 
 def _inverted(transform: Transform) -> Transform:
     inverse = transform.inverse()
-    words = ("The file maps moving to fixed points; inverted.", *inverse.description.assumptions)
-    return inverse.described(direction="fixed_to_moving", assumptions=words)
+    return inverse.described("The file maps moving to fixed points; inverted.", direction="fixed_to_moving")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ from warpgauge.errors import InvalidInputError, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import check_folder, replace_file
 from warpgauge.io.images.array_files import nifti_image, nrrd_header
-from warpgauge.io.transforms.base import Transform
-from warpgauge.io.transforms.chain import Chain
-from warpgauge.io.transforms.image_fields import OWN_NAME
-from warpgauge.io.transforms.linear import AffineTransform
+from warpgauge.io.transforms.transform import AffineTransform, Chain, Transform
+from warpgauge.io.transforms.volumes import OWN_NAME
 
 SUFFIXES = (".tfm", ".txt", ".nii", ".nii.gz", ".nrrd")
 _BLOCK = 2**18
@@ -59,18 +56,10 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
     return file
 
 
-def _flat(transform: Transform) -> Iterator[Transform]:
-    if isinstance(transform, Chain):
-        for part in transform.transforms:
-            yield from _flat(part)
-    else:
-        yield transform
-
-
 def _itk_text(transform: Transform, name: str) -> bytes:
     lines = ["#Insight Transform File V1.0"]
     parts: list[AffineTransform] = []
-    for part in _flat(transform):
+    for part in transform.parts() if isinstance(transform, Chain) else [transform]:
         if not isinstance(part, AffineTransform):
             raise InvalidInputError(
                 f"{name!r} can hold linear transforms only, but this one has a {part.description.kind}; write it as a "

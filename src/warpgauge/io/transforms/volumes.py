@@ -1,0 +1,439 @@
+"""Fields in files of volumes: NIfTI, NRRD, MetaImage, datasets of AFNI and warps of FreeSurfer.
+
+What the vectors of a NIfTI file are follows from its intent: one row of `NAMED` for every meaning that a program
+writes. NRRD fields are written by ITK and Slicer, MetaImage fields by ITK and elastix.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+from dataclasses import dataclass, replace
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpgauge.errors import AmbiguousFileError, FileFormatError, say, warn_suspicious
+from warpgauge.geometry import Floats, Grid
+from warpgauge.io.files import neighbour, quiet, read_head
+from warpgauge.io.images import metaimage, nifti, nrrd_files
+from warpgauge.io.images.frame import Frame, frame_from_affine, resolve_grid
+from warpgauge.io.images.samples import Block, gzip_head
+from warpgauge.io.limits import INFLATION, check_memory, check_room, size_on_disk
+from warpgauge.io.transforms.arrays import ARRAYS, field_of_file
+from warpgauge.io.transforms.lattice import BSplineTransform, Vectors
+from warpgauge.io.transforms.meaning import (
+    DISPLACEMENT,
+    POSITION,
+    RAS_SIGNS,
+    Options,
+    StoredField,
+    as_floats,
+    field_of,
+    on_reference,
+    read_as_asked,
+)
+from warpgauge.io.transforms.transform import Transform
+
+OWN_NAME = "warpgauge"  # intent name of the fields that warpgauge writes: displacements in the frame of the intent
+_GZIP = b"\x1f\x8b"
+_HEAD = 4096
+_RAS_TO_LPS = np.diag([*RAS_SIGNS, 1.0])
+
+
+class Named(NamedTuple):
+    """A meaning that the intent of a NIfTI file names: by name, code and first parameter; None stands for any.
+
+    ``order`` is that of a B-spline of control points; ``advice`` says what to do with a file that is not read.
+    ``sure``: nothing needs to be asked of the values.
+    """
+
+    name: str | None
+    code: int | None
+    kind: float | None
+    program: str
+    frame: str = ""
+    absolute: bool = False
+    order: int = 1
+    sure: bool = True
+    advice: str = ""
+
+
+_FLOW = "it is not a deformation yet; write one with Batch > SPM > Util > Deformations"
+NAMED: tuple[Named, ...] = (
+    Named("NREG_TRANS", None, 0, "NiftyReg", "RAS", absolute=True),  # deformation
+    Named("NREG_TRANS", None, 1, "NiftyReg", "RAS"),  # displacement
+    Named("NREG_TRANS", None, 2, "NiftyReg", "RAS", absolute=True, order=3),  # control points
+    Named("NREG_TRANS", None, 6, "NiftyReg", "RAS", absolute=True),  # control points, linear
+    Named("NREG_TRANS", None, None, "NiftyReg", advice="turn it into a deformation field with reg_transform -def"),
+    Named("Mapping", None, None, "SPM", "RAS", absolute=True),
+    *(Named(name, None, None, "SPM", advice=_FLOW) for name in ("Velocity", "Flow Field", "Momentum")),
+    *(
+        Named(None, code, None, "FNIRT", advice="turn these spline coefficients into a field with fnirtfileutils")
+        for code in (2007, 2008, 2009, 2017, 2018, 2019)
+    ),
+    Named(OWN_NAME, 1006, None, "NIfTI", "RAS"),
+    Named(OWN_NAME, 1007, None, "NIfTI", "LPS"),
+    Named(None, 1006, None, "NIfTI", "RAS", sure=False),  # NIFTI_INTENT_DISPVECT, which ITK flips
+    Named(None, 1007, None, "NIfTI", "LPS", sure=False),  # NIFTI_INTENT_VECTOR
+)
+
+
+def read_volume(path: Path, options: Options) -> Transform:
+    """Read a field in NIfTI, NRRD or MetaImage, by its content."""
+    head = read_head(path, _HEAD)
+    if head.startswith(b"NRRD"):
+        return read_as_asked(_load_nrrd(path), options)
+    if metaimage.looks_like_metaimage(head):
+        return read_as_asked(_load_metaimage(path), options)
+    if options.convention not in (None, DISPLACEMENT, POSITION):
+        return _read_network(path, options)
+    stored, row = load_nifti(path)
+    if row is None:
+        return read_as_asked(stored, options)
+    if row.order > 1:
+        nodes = stored.grid.points(0, stored.grid.count).T.reshape(stored.vectors.shape)
+        signs = RAS_SIGNS[: stored.grid.d].reshape(-1, *([1] * stored.grid.d))
+        # A cubic B-spline reproduces a linear function from its samples, so coefficients of positions less the nodes
+        # are coefficients of the displacements.
+        coefficients = stored.vectors.astype(np.float64) * signs - nodes
+        return BSplineTransform(coefficients, stored.grid, row.order, notes=stored.notes).described(format=row.program)
+    return read_as_asked(stored, options).described(format=row.program)
+
+
+def data_files(path: Path) -> list[Path]:
+    """Return the file of the samples where a header has one of its own."""
+    head = read_head(path, _HEAD)
+    if head.startswith(b"NRRD"):
+        name = nrrd_files.header_fields(path)[0].get("data file")
+    elif metaimage.looks_like_metaimage(head):
+        name = metaimage.header_fields(path)[0]["ElementDataFile"]
+        name = None if name.upper() == "LOCAL" else name
+    else:
+        return [one for one in nifti.header_and_data(path) if one != path]
+    return [] if name is None else [neighbour(path, name)]
+
+
+def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
+    """Load vectors, grid and meaning of a NIfTI file.
+
+    The vectors are the fifth dimension, (X, Y, Z, 1, d), as ITK, ANTs and most programs write them, or the fourth,
+    (X, Y, Z, 3), whose intent ITK does not heed.
+    """
+    header_path, data_path = nifti.header_and_data(path)
+    header = _header(header_path)
+    dim = _dimensions(path, header)
+    code = int(header["intent_code"])
+    name = bytes(np.asarray(header["intent_name"]).item()).partition(b"\0")[0].decode("ascii", "replace").strip()
+    kind = float(header["intent_p1"])
+    row = next(
+        (
+            row
+            for row in NAMED
+            if row.name in (None, name) and row.code in (None, code) and row.kind in (None, kind)
+            if row.name or row.advice or len(dim) == 5
+        ),
+        None,
+    )
+    if row is not None and row.advice:
+        what = f"of kind {kind:g}" if row.name == "NREG_TRANS" else f"({name or code})"
+        raise FileFormatError(f"{path.name!r} is a file of {row.program} {what} that is not read: {row.advice}.")
+    components, size = _layout(path.name, dim)
+    notes: list[str] = []
+    suspicions: list[str] = []
+    if int(header["xyzt_units"]) & 7 == 1:
+        raise FileFormatError(f"{path.name!r} has lengths in metres, which leaves the unit of its vectors open.")
+    grid = _grid(nifti.header_frame(header_path, header, size, notes, suspicions), header_path, notes)
+    for sentence in suspicions:
+        warn_suspicious(sentence)
+    placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
+    stored = StoredField(path.name, _samples(header_path, header, data_path, dim), grid, notes=notes, placed=placed)
+    stored.vectors = stored.vectors.reshape(components, *grid.shape)
+    if row is None:
+        return stored, None
+    kinds = "positions" if row.absolute else "displacements"
+    if row.sure:
+        notes.append(f"The intent {name!r} of {row.program} says that these are {kinds} in {row.frame}.")
+    else:
+        notes.append(f"NIfTI intent {code}: ITK-based programs take its vectors as {row.frame}.")
+    stored.frame = row.frame
+    stored.absolute = row.absolute
+    stored.named = row.sure
+    return stored, row
+
+
+def nifti_array(path: Path) -> Vectors:
+    """Return the values of a NIfTI file with its dimensions as axes, x first."""
+    header_path, data_path = nifti.header_and_data(path)
+    header = _header(header_path)
+    dim = _dimensions(path, header)
+    return _samples(header_path, header, data_path, dim).transpose(range(len(dim) - 1, -1, -1))
+
+
+def _read_network(path: Path, options: Options) -> Transform:
+    """Read a NIfTI as the array that a network saved, whose header may say where it lies, and nothing else."""
+    if options.reference is None and not ARRAYS[str(options.convention)].first:
+        stored = on_reference(load_nifti(path)[0], None)
+        if np.array_equal(np.abs(stored.grid.affine), np.eye(stored.grid.d + 1)):
+            raise AmbiguousFileError(
+                f"{path.name!r} has the identity as its matrix, as fields saved without a header have; give "
+                f"{say('reference')}, the fixed grid."
+            )
+        options = replace(options, reference=stored.grid)
+    return field_of_file(nifti_array(path), path.name, options, axes="xyz")
+
+
+def _header(path: Path) -> Any:
+    packed = read_head(path, 2) == _GZIP
+    header = nifti.nifti_header(gzip_head(path, 540) if packed else read_head(path, 540))
+    if header is None:
+        raise FileFormatError(f"{path.name!r} does not start with a NIfTI header; it is damaged or mislabelled.")
+    if int(header["datatype"]) in nifti.COLOURS:
+        raise FileFormatError(
+            f"{path.name!r} holds colours (RGB), but a field has vectors of floats; give the field itself."
+        )
+    return header
+
+
+def _dimensions(path: Path, header: Any) -> list[int]:
+    dim = [int(n) for n in header["dim"]]
+    if not 1 <= dim[0] <= 7 or any(n < 1 for n in dim[1 : dim[0] + 1]):
+        raise FileFormatError(f"{path.name!r} has the dimensions {dim}, which no field has; its header is damaged.")
+    return dim[1 : dim[0] + 1]
+
+
+def _samples(path: Path, header: Any, data_path: Path, dim: list[int]) -> Vectors:
+    """Return the values, rescaled, in the order of the dimensions reversed."""
+    dtype = nifti.sample_type(path, header)
+    shape = tuple(dim[::-1])
+    offset = nifti.data_offset(path, header) if data_path == path else 0
+    if read_head(data_path, 2) == _GZIP:
+        values = Block(data_path, 0, dtype, shape, "gzip", skip=offset).unpack()
+    else:
+        values = Block(data_path, offset, dtype, shape).reader()(tuple(slice(None) for _ in shape))
+    vectors = as_floats(values, path.name)
+    slope = float(header["scl_slope"])
+    intercept = float(header["scl_inter"])
+    if np.isfinite(slope) and slope != 0 and np.isfinite(intercept) and (slope, intercept) != (1.0, 0.0):
+        with np.errstate(over="ignore"):
+            vectors = vectors.astype(np.float64) * slope + intercept
+    return vectors
+
+
+def _layout(name: str, dim: list[int]) -> tuple[int, tuple[int, ...]]:
+    """Return the number of components and the size of the grid."""
+    if len(dim) == 5 and dim[3] == 1 and dim[4] in (2, 3) and (dim[4] == 3 or dim[2] == 1):
+        return dim[4], tuple(dim[: dim[4]])
+    if len(dim) == 4 and dim[3] == 3:
+        return 3, tuple(dim[:3])
+    advice = f" Fields of 3 x X x Y x Z are of voxelmorph and others: give {say('convention', 'voxelmorph')}."
+    raise FileFormatError(
+        f"{name!r} has the dimensions {' x '.join(map(str, dim))}, but a field has X x Y x Z x 1 x 3, "
+        f"X x Y x 1 x 1 x 2 or X x Y x Z x 3.{advice if len(dim) == 4 and dim[0] == 3 else ''}"
+    )
+
+
+def _grid(frame: Frame, path: Path, notes: list[str]) -> Grid:
+    grid, more = resolve_grid(frame, path, None, None)
+    notes += more
+    return grid
+
+
+_LPS = ("left-posterior-superior", "lps")
+_WAYS = {"resampling": "fixed_to_moving", "modeling": "moving_to_fixed"}  # Slicer's words
+
+
+def _load_nrrd(path: Path) -> StoredField:
+    """Load vectors and grid of a NRRD file.
+
+    The vectors are in the space that the file names. ITK takes their components as they are, so only LPS (and 2D)
+    files are clear; another space leaves the frame of the vectors open.
+    """
+    fields, header_end = nrrd_files.header_fields(path)
+    sizes = nrrd_files.header_sizes(path, fields)
+    axis = _component_axis(path, fields, sizes)
+    spatial = [i for i in range(len(sizes)) if i != axis]
+    size = tuple(sizes[i] for i in spatial)
+    notes: list[str] = []
+    grid = _grid(nrrd_files.nrrd_frame(path, fields, spatial, size, notes), path, notes)
+    shape = tuple(sizes[::-1])
+    read, _ = nrrd_files.stored_samples(path, fields, header_end, nrrd_files.sample_type(path, fields), shape)
+    values = as_floats(read(tuple(slice(None) for _ in shape)), path.name)
+    way = fields.get("displacement field type:=", "resampling")
+    if way not in _WAYS:
+        raise FileFormatError(
+            f"{path.name!r} has displacement field type:={way[:40]}, but 'resampling' (fixed to moving points) or "
+            f"'modeling' (moving to fixed points) is expected."
+        )
+    clear = len(size) == 2 or fields.get("space", "").lower() in _LPS
+    if "measurement frame" in fields:
+        words = re.findall(r"[-+0-9.eE]+", fields["measurement frame"])
+        clear = clear and words == [word for word in words if _number(word) is not None]
+        clear = clear and [_number(word) for word in words] == np.eye(len(size)).ravel().tolist()
+    # The file's first axis is the last one here.
+    vectors = np.ascontiguousarray(np.moveaxis(values, -1, 0) if axis == 0 else values)
+    return StoredField(path.name, vectors, grid, "LPS" if clear else None, notes=notes, direction=_WAYS[way])
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _component_axis(path: Path, fields: nrrd_files.Fields, sizes: list[int]) -> int:
+    """Return the axis of the components, first or last in the file."""
+    kinds = fields.get("kinds", "").lower().split()
+    d = len(sizes) - 1
+    if d not in (2, 3) or "space directions" not in fields:
+        raise FileFormatError(
+            f"{path.name!r} has {len(sizes)} axes {'and no space directions ' * ('space directions' not in fields)}"
+            f"but a NRRD field has 3 axes in 2D or 4 in 3D, and says where they lie."
+        )
+    directions = re.findall(r"\([^()]*\)|\S+", fields["space directions"])
+    for axis in (0, d):
+        loose = len(directions) == d + 1 and directions[axis].lower() == "none"
+        titled = len(kinds) == d + 1 and kinds[axis] not in ("domain", "space")
+        if sizes[axis] == d and (loose or titled):
+            return axis
+    raise FileFormatError(
+        f"{path.name!r} has the sizes {sizes}, but a field has an axis of {d} components without a space direction, "
+        f"first or last."
+    )
+
+
+def _load_metaimage(path: Path) -> StoredField:
+    """Load vectors and grid of a MetaImage file; ITK's vectors are in the world of the image."""
+    fields, header_end = metaimage.header_fields(path)
+    d = metaimage.whole_numbers(path, "NDims", fields.get("NDims", ""))
+    channels = metaimage.whole_numbers(path, "ElementNumberOfChannels", fields.get("ElementNumberOfChannels", "1"))
+    if fields.get("ObjectType", "Image") != "Image" or d not in (2, 3) or channels != d:
+        raise FileFormatError(
+            f"{path.name!r} is a {d}D {fields.get('ObjectType', 'Image')} with {channels} numbers at each node, "
+            f"but a displacement field is an Image in 2D with 2 or in 3D with 3."
+        )
+    numbers = metaimage.header_numbers(path, "DimSize", fields.get("DimSize", ""), d)
+    if (numbers < 1).any() or (numbers % 1 != 0).any() or (numbers > 2**31).any():
+        raise FileFormatError(f"{path.name!r} has DimSize = {fields['DimSize']!r}, which are not node counts.")
+    size = tuple(int(n) for n in numbers)
+    notes: list[str] = []
+    grid = _grid(metaimage.header_frame(path, fields, size, notes), path, notes)
+    shape = (*size[::-1], channels)
+    read, _ = metaimage.stored_samples(path, fields, header_end, metaimage.sample_type(path, fields), shape)
+    values = as_floats(read(tuple(slice(None) for _ in shape)), path.name)
+    placed = "ElementSpacing" in fields or "ElementSize" in fields
+    return StoredField(
+        path.name, np.ascontiguousarray(np.moveaxis(values, -1, 0)), grid, "LPS", notes=notes, placed=placed
+    )
+
+
+def read_afni_warp(path: Path) -> Transform:
+    """Read three bricks of displacements at the nodes of the base image, as 3dQwarp and 3dNwarpCat write them."""
+    from nibabel.brikhead import AFNIImage  # slow to import
+
+    with quiet():
+        image = AFNIImage.from_filename(path)
+    size = image.shape[:3]
+    if len(image.shape) != 4 or image.shape[3] != 3 or min(image.shape) < 1:
+        raise FileFormatError(
+            f"{path.name!r} has the dimensions {' x '.join(map(str, image.shape))}, but a warp of AFNI has three "
+            f"bricks: X x Y x Z x 3."
+        )
+    bricks = Path(image.file_map["image"].filename)
+    check_memory(path.name, 8 * int(np.prod(image.shape, dtype=object)), lambda: size_on_disk(bricks))
+    vectors = np.ascontiguousarray(as_floats(np.asarray(image.dataobj), path.name).T)
+    notes = ["AFNI's warp holds displacements from base (fixed) to source (moving) in DICOM order, which is LPS."]
+    grid = _grid(frame_from_affine(path, _RAS_TO_LPS @ image.affine, size, "mm"), path, notes)
+    return field_of(StoredField(path.name, vectors, grid, "LPS", notes=notes))
+
+
+MGZ_WARP = bytes([0, 0, 3, 1])  # version 1 and intent 3, a warp
+_MGH_DATA = 284  # bytes before the values
+_GEOMETRY, _META = 10, 13
+_WITHOUT_LENGTH = (11, 12, 1, 2, 20)  # tags after which nothing can be skipped
+_VOLUME = struct.Struct(">4i15f512x")
+# What the numbers of an .mgz are, by its code: whether positions, and their frame.
+_MGZ_KINDS = {0: (True, "index"), 1: (False, "index"), 2: (True, "RAS"), 3: (False, "RAS")}
+
+
+def read_mgz(path: Path, options: Options) -> Transform:
+    """Read a warp of FreeSurfer (``.mgz``, ``.mgh``): it stands on the atlas (fixed) and holds places of the image.
+
+    All numbers are big-endian; tags with the geometry of both images follow the nodes.
+    """
+    packed = read_head(path, 2) == _GZIP
+    with gzip.open(path) if packed else path.open("rb") as stream:
+        if stream.read(4) != MGZ_WARP:
+            raise FileFormatError(f"{path.name!r} is not a warp in .mgz; write a morph as one with mri_warp_convert.")
+        return _read_mgh(_Mgh(path, stream))
+
+
+@dataclass(frozen=True)
+class _Mgh:
+    """A stream that is read so many bytes at a time, of which a file that lies about its size has too few."""
+
+    path: Path
+    stream: gzip.GzipFile | BufferedReader
+
+    def take(self, count: int) -> bytes:
+        size = self.path.stat().st_size
+        check_room(self.path.name, count, size * INFLATION, "its nodes")
+        check_memory(self.path.name, 4 * count, size)
+        data = self.stream.read(count)
+        if len(data) < count:
+            raise FileFormatError(f"{self.path.name!r} is truncated: {count} bytes were to follow, {len(data)} do.")
+        return data
+
+
+def _read_mgh(file: _Mgh) -> Transform:
+    name = file.path.name
+    *size, frames, kind, _ = struct.unpack(">6i", file.take(24))
+    file.take(_MGH_DATA - 28)
+    if min(size) < 1 or frames != 3 or kind != 3:
+        raise FileFormatError(f"{name!r} has {frames} numbers of type {kind} at a voxel; a warp has 3 floats.")
+    values = np.frombuffer(file.take(4 * 3 * int(np.prod(size, dtype=object))), ">f4")
+    file.take(20)  # parameters of the scan
+    sides: list[Grid] = []
+    meaning = None
+    while len(tag := file.stream.read(4)) == 4 and (code := int.from_bytes(tag, "big")):
+        if code == _GEOMETRY:
+            sides = [_mgz_side(file, "source", None), _mgz_side(file, "target", tuple(size))]
+        elif code in _WITHOUT_LENGTH:
+            break
+        else:
+            content = file.take(int.from_bytes(file.take(8), "big"))
+            if code == _META:
+                meaning = int.from_bytes(content[:4], "big")
+    if meaning not in _MGZ_KINDS:
+        raise FileFormatError(f"{name!r} does not say what its numbers are; write it with mri_warp_convert.")
+    if not sides:
+        raise FileFormatError(f"{name!r} has no geometry of its images; write it again with mri_warp_convert.")
+    moving, nodes = sides
+    absolute, frame = _MGZ_KINDS[meaning]
+    vectors = values.reshape(3, *size[::-1]).astype(np.float32)
+    notes = ["FreeSurfer's warp stands on the target (fixed) and holds places of the source (moving)."]
+    return field_of(StoredField(name, vectors, nodes, frame, absolute, notes), moving)
+
+
+def _mgz_side(file: _Mgh, side: str, size: tuple[int, ...] | None) -> Grid:
+    """Return the grid of the image (moving) or of the atlas (fixed), the latter with the size of the field."""
+    valid, *numbers = _VOLUME.unpack(file.take(_VOLUME.size))
+    if valid != 1:
+        raise FileFormatError(f"{file.path.name!r} says that the geometry of its {side} is not valid, which is needed.")
+    extent = np.array(numbers[:3])
+    values = np.array(numbers[3:])
+    matrix = _RAS_TO_LPS @ voxels_to_ras(extent, values[:3], values[3:12].reshape(3, 3).T, values[12:])
+    frame = frame_from_affine(file.path, matrix, size or tuple(int(n) for n in extent), "mm")
+    return _grid(frame, file.path, [])
+
+
+def voxels_to_ras(size: Floats, spacing: Floats, axes: Floats, centre: Floats) -> Floats:
+    """Return the matrix from voxels to RAS of an image of FreeSurfer, whose centre is the voxel half its size."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = axes * spacing
+    matrix[:3, 3] = centre - matrix[:3, :3] @ (size / 2)
+    return matrix
