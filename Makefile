@@ -28,7 +28,7 @@ endif
 PINS = sed -n 's/^\([^ \#]*==[^ ]*\).*/\1/p' requirements/dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test integrations lint bench dist stress docs clean
+.PHONY: help demo test integrations lint bench dist stress mutants docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -117,6 +117,9 @@ dist: $(STAMP)  ## wheel and source distribution to dist/, by the locked build t
 
 stress: $(STAMP)  ## 20,000 mutated files and 500 hostile projects; SEED=n changes the files
 	PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py --seed $(or $(SEED),0)
+
+mutants: $(STAMP)  ## defects put in one at a time (tests/mutants.toml): each has to be found by its tests; ONLY=words
+	$(BIN)/python tests/mutants.py $(ONLY)
 
 docs: $(STAMP)  ## build docs/ to docs-output/; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -E -b html docs docs-output

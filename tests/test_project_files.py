@@ -42,63 +42,6 @@ def test_the_citation_names_the_paper_and_the_licence_of_the_package() -> None:
     assert citation["preferred-citation"]["url"] == METADATA["project"]["urls"]["Paper"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
-def test_workflows_and_templates_are_whole(path: Path) -> None:
-    """Workflows run make targets that exist, with few rights and an end; templates ask something."""
-    content = yaml.safe_load(path.read_text())
-    if path.parent.name == "ISSUE_TEMPLATE":
-        assert content["name"]
-        assert content["body"]
-        return
-    if path.parent.name != "workflows":
-        return  # settings of dependabot and of zizmor, which checks the workflows
-    assert content["permissions"] == {"contents": "read"}
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
-    for job in content["jobs"].values():
-        assert job["timeout-minutes"] <= 60
-        for step in job["steps"]:
-            for target in re.findall(r"make (\w+)", step.get("run", "")):
-                assert target in targets
-
-
-def _unpinned(workflow: str) -> list[str]:
-    """Actions of a workflow that are not named by the hash of a commit with its version in a comment."""
-    used = re.findall(r"uses:\s*(.+)", workflow)
-    return [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d[\w.]*", one)]
-
-
-def test_every_action_is_named_by_the_hash_of_its_commit() -> None:
-    assert _unpinned("- uses: actions/checkout@v4") == ["actions/checkout@v4"]  # the check can fail
-    assert _unpinned(f"- uses: actions/checkout@{'0' * 40}") == [f"actions/checkout@{'0' * 40}"]
-    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
-        assert _unpinned(path.read_text()) == [], path.name
-
-
-def test_a_release_needs_the_tests_and_carries_its_bill_of_materials() -> None:
-    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
-    jobs = yaml.safe_load(text)["jobs"]
-    assert [jobs[name]["needs"] for name in ("build", "publish", "attach")] == ["test", "build", "publish"]
-    runs = [step.get("run", "") for step in jobs["test"]["steps"]]
-    assert "make test" in runs
-    assert any("Contact" in run for run in runs)
-    assert "pip install" not in text  # only locked tools, by make
-    assert any("cyclonedx" in step.get("run", "") for step in jobs["build"]["steps"])
-    assert any("attest-build-provenance" in step.get("uses", "") for step in jobs["build"]["steps"])
-
-
-def test_updates_are_proposed_for_packages_actions_and_images() -> None:
-    content = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())
-    assert {one["package-ecosystem"] for one in content["updates"]} == {"github-actions", "pip", "docker"}
-
-
-def test_the_hooks_are_the_checks_of_make_lint() -> None:
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    lint = (ROOT / "Makefile").read_text().split("lint:")[1].split("\n\n")[0]
-    for hook in hooks:
-        tool = hook["entry"].split()[0].removeprefix(".venv/bin/")
-        assert f"$(BIN)/{tool}" in lint
-
-
 def test_the_lock_holds_every_requirement_by_hash_and_names_no_index() -> None:
     """Everything that the package, its extras and the development groups ask for."""
     text = (ROOT / "requirements" / "dev.txt").read_text()
@@ -129,16 +72,6 @@ def test_the_image_is_fixed_and_runs_as_an_ordinary_user() -> None:
     assert "WARPGAUGE_TRUST" not in text
     copied = [word for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for word in line.split()]
     assert all((ROOT / source).exists() for source in copied)
-
-
-def test_a_review_of_the_repository_finds_nothing_without_a_written_reason() -> None:
-    """Scientific Python's checks: each passes, or pyproject.toml says why it does not apply."""
-    processor = pytest.importorskip("repo_review.processor")
-    found = processor.process(ROOT)
-    failed = [one.name for one in found.results if one.result is False]
-    assert failed == []
-    skipped = METADATA["tool"]["repo-review"]["ignore"]
-    assert all(len(reason) > 10 for reason in skipped.values())
 
 
 def test_what_other_tests_skip_is_run_by_the_integrations() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +42,12 @@ def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
             lines = [value if isinstance(value, str) else number(value)]
         for place, line in enumerate(lines):
             click.echo(f"  {'' if place else name:<{width}}  {line}")
+
+
+def paragraph(sentence: str) -> str:
+    """Return a sentence in lines that fit the terminal, at most 100 columns."""
+    width = min(100, shutil.get_terminal_size().columns)
+    return textwrap.fill(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
 def note(sentence: str) -> None:

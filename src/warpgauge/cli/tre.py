@@ -8,12 +8,10 @@ from typing import Any
 import click
 
 from warpgauge.cli.options import EXISTING, FILE, NEW_FILE, json_option
-from warpgauge.cli.output import print_json
+from warpgauge.cli.output import paragraph, print_json
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.transforms import FORMATS
 from warpgauge.io.transforms.arrays import CONVENTIONS
-
-_ARGUMENTS = {"format_": "format", "field_frame": "frame"}  # of read_transform
 
 
 class _Tre(click.Command):
@@ -61,10 +59,23 @@ def tre(
     others: tuple[Path, ...],
     chain: bool,
     fixed_image: Path | None,
+    moving_image: Path | None,
+    spacing: str | None,
+    size: str | None,
+    units: str | None,
+    frame: str | None,
+    match: str | None,
+    format_: str | None,
+    direction: str | None,
+    scale: float | None,
+    convention: str | None,
+    field_frame: str | None,
+    layout: str | None,
+    components: str | None,
+    read_as: str | None,
     per_landmark: Path | None,
     fail_above: float | None,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Print the target registration errors of transforms at landmarks.
 
@@ -79,9 +90,21 @@ def tre(
     from warpgauge.evaluation.tre import has_pairs
     from warpgauge.evaluation.tre import tre as measure
 
-    landmarks = {name: options.pop(name) for name in ("units", "frame", "match", "moving_image")}
-    landmarks["fixed_image"] = _described(options.pop("spacing"), options.pop("size"), landmarks["units"], fixed_image)
-    reading = {"read_as": options.pop("read_as"), "direction": options.pop("direction") or "fixed_to_moving"}
+    landmarks: dict[str, Any] = {
+        "units": units,
+        "frame": frame,
+        "match": match,
+        "fixed_image": _described(spacing, size, units, fixed_image),
+        "moving_image": moving_image,
+    }
+    given: dict[str, Any] = {
+        "format": format_,
+        "scale": scale,
+        "convention": convention,
+        "frame": field_frame,
+        "layout": layout,
+        "components": components,
+    }
     moving: Path | None = None
     files = list(others)
     if not has_pairs(fixed, **landmarks):
@@ -90,16 +113,25 @@ def tre(
                 f"{fixed.name!r} holds the landmarks of one image; give the file of the moving image after it."
             )
         moving = files.pop(0)
-    told_of_transforms = {_ARGUMENTS.get(name, name): value for name, value in options.items() if value is not None}
     transforms: list[Any] = [files] if chain and files else files
-    result = measure(fixed, moving, transforms, transform_options=told_of_transforms, **landmarks, **reading)
+    result = measure(
+        fixed,
+        moving,
+        transforms,
+        transform_options={name: value for name, value in given.items() if value is not None},
+        read_as=read_as,
+        direction=direction or "fixed_to_moving",
+        **landmarks,
+    )
     if per_landmark is not None:
         per_landmark.write_text(result.per_landmark(), encoding="utf-8", newline="")
     if as_json:
         print_json(result.to_dict())
     else:
-        for line in result.lines():
+        for line in result.table():
             click.echo(line)
+        for sentence in result.sentences():
+            click.echo(paragraph(sentence))
     summaries = [transform.summary for transform in result.transforms] or [result.before]
     if fail_above is not None and any(one.outside or not one.mean <= fail_above for one in summaries):
         raise click.exceptions.Exit(1)

@@ -234,14 +234,12 @@ class TreResult:
         return csv_text([header, *([name, *row] for name, row in zip(self.names, rows, strict=True))])
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join([*self.table(), *self.sentences()])
 
-    def lines(self) -> list[str]:
-        """Return the table, what was assumed, which other reading fits, and what a TRE cannot say."""
+    def sentences(self) -> list[str]:
+        """Return what was assumed, which other reading fits, and what a TRE cannot say."""
         units = shown_units(self.units)
-        lines = [f"{len(self.fixed_points)} landmark pairs, {units}{self._pairing}."]
-        lines += self._table()
-        lines.append(f"Assumed: {'; '.join([*self.assumed, *self._transform_assumptions()])}.")
+        lines = [f"Assumed: {'; '.join([*self.assumed, *self._transform_assumptions()])}."]
         for transform in self.transforms:
             lines += self._notes(transform, units)
         if not self.transforms:
@@ -257,10 +255,12 @@ class TreResult:
             "placement noise, a second rater (warpgauge annotate --rater).",
         ]
 
-    def _table(self) -> list[str]:
+    def table(self) -> list[str]:
+        """Return the lines of the table, from how many pairs it is; 80 columns for names of up to 20 letters."""
+        lines = [f"{len(self.fixed_points)} landmark pairs, {shown_units(self.units)}{self._pairing}."]
         width = max([len("before registration"), *(len(one.name) for one in self.transforms)])
-        titles = "".join(f"{title:>10}" for title in ("mean", "median", "RMS", "90th", "max"))
-        lines = [f"{'':{width}}{'n':>7}{titles}   90 % of mean"]
+        titles = "".join(f"{title:>8}" for title in ("median", "RMS", "90th", "max"))
+        lines.append(f"{'':{width}}{'n':>5}{'mean':>8}  {'90 % interval':16}{titles}")
         named: list[tuple[str, Summary, str]] = [("before registration", self.before, "")]
         for transform in self.transforms:
             remark = f"   read as {transform.read_as}" if transform.read_as else ""
@@ -268,10 +268,10 @@ class TreResult:
                 remark = "   worse than before"
             named.append((transform.name, transform.summary, remark))
         for name, summary, remark in named:
-            figures = (summary.mean, summary.median, summary.rms, summary.percentile90, summary.maximum)
-            cells = "".join(f"{_shown(figure):>10}" for figure in figures)
+            figures = (summary.median, summary.rms, summary.percentile90, summary.maximum)
+            cells = "".join(f"{_shown(figure):>8}" for figure in figures)
             interval = f"{_shown(summary.low)} to {_shown(summary.high)}"
-            lines.append(f"{name:{width}}{summary.n:>7}{cells}   {interval}{remark}")
+            lines.append(f"{name:{width}}{summary.n:>5}{_shown(summary.mean):>8}  {interval:16}{cells}{remark}")
         return lines
 
     def _transform_assumptions(self) -> list[str]:
