@@ -10,6 +10,7 @@ import click
 
 from warpgauge.cli.app import app
 from warpgauge.io.formats import rows
+from warpgauge.io.images import FORMATS as IMAGES
 from warpgauge.io.landmarks.registry import FORMATS as LANDMARKS
 from warpgauge.io.transforms import NOT_READ, TABLE
 
@@ -90,5 +91,7 @@ def formats() -> str:
         table(("file", "what to do"), list(NOT_READ.items())),
         "\n### Landmark files\n",
         table(columns, landmarks),
+        "\n### Images\n",
+        table(columns, [list(row.values()) for row in rows(IMAGES)]),
     ]
     return "\n".join(parts) + "\n"

@@ -18,7 +18,9 @@ def test_every_format_is_in_the_table_and_every_row_is_a_format() -> None:
     named = {name for row in told["transforms"] for name in row["format"].split(", ")}
     assert named == set(FORMATS) - {"callable"}
     assert {name for row in told["landmarks"] for name in row["format"].split(", ")} == set(FORMAT_NAMES)
-    assert all(row["verified"] and row["version"] for rows in ("transforms", "landmarks") for row in told[rows])
+    assert all(
+        row["verified"] and row["version"] for rows in ("transforms", "landmarks", "images") for row in told[rows]
+    )
 
 
 def test_the_table_is_printed() -> None:

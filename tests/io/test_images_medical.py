@@ -110,33 +110,6 @@ def test_planes_and_tiles_are_slices_of_the_array(tmp_path: Path, ending: str):
 
 
 @pytest.mark.parametrize("ending", [".nrrd", ".mha", ".nii"])
-@pytest.mark.parametrize("channels", [3, 4])
-def test_colours_in_2d(tmp_path: Path, ending: str, channels: int):
-    """2D colours are [y, x, c] with three channels; a fourth is dropped and the image says so."""
-    array = np.random.default_rng(3).integers(0, 255, (5, 7, channels)).astype(np.uint8)
-    image = sitk.GetImageFromArray(array, isVector=True)
-    file = tmp_path / f"x{ending}"
-    if ending == ".nii":
-        pytest.importorskip("nibabel")
-        _write_nifti_colours(file, array)
-    else:
-        sitk.WriteImage(image, str(file))
-    read = read_image(file)
-    assert (read.channels, read.dtype) == (3, np.uint8)
-    np.testing.assert_array_equal(read.read(), array[..., :3])
-    np.testing.assert_array_equal(read.tile(2, 0, 0, 1, 2, 3, 4), array[1:4, 2:6, :3])
-    assert any("alpha" in sentence for sentence in read.assumptions) == (channels == 4)
-
-
-def _write_nifti_colours(file: Path, array: np.ndarray) -> None:
-    import nibabel
-
-    names = [("R", "u1"), ("G", "u1"), ("B", "u1"), ("A", "u1")][: array.shape[-1]]
-    data = np.ascontiguousarray(array).view(np.dtype(names))[..., 0].T
-    nibabel.Nifti1Image(data, np.eye(4)).to_filename(file)
-
-
-@pytest.mark.parametrize("ending", [".nrrd", ".mha", ".nii"])
 def test_vector_volumes_are_refused_as_images(tmp_path: Path, ending: str):
     """A displacement field is not an image, and the sentence says which function reads it."""
     file = tmp_path / f"x{ending}"

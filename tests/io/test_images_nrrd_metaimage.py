@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import zlib
 from pathlib import Path
@@ -63,7 +62,7 @@ def test_nrrd_spaces(tmp_path: Path, space: str, said: str | None):
 
 @pytest.mark.parametrize(
     ("encoding", "pack"),
-    [("raw", bytes), ("gzip", gzip.compress), ("gz", gzip.compress), ("bzip2", bz2.compress), ("bz2", bz2.compress)],
+    [("raw", bytes), ("gzip", gzip.compress), ("gz", gzip.compress)],
 )
 @pytest.mark.parametrize("endian", ["little", "big"])
 def test_nrrd_encodings(tmp_path: Path, encoding: str, pack, endian: str):
@@ -76,29 +75,12 @@ def test_nrrd_encodings(tmp_path: Path, encoding: str, pack, endian: str):
     np.testing.assert_array_equal(image.plane(0, 3), ARRAY[:, :, 3])
 
 
-def test_nrrd_text(tmp_path: Path):
-    """Samples as text are read."""
-    text = " ".join(map(str, ARRAY.ravel())).encode()
-    file = write_nrrd(tmp_path / "x.nrrd", "encoding: text\n", text)
-    np.testing.assert_array_equal(read_image(file).read(), ARRAY)
-
-
 def test_nrrd_without_spacing_is_pixels(tmp_path: Path):
     """No spacings and no directions: an explicit px."""
     image = read_image(write_nrrd(tmp_path / "x.nrrd", "endian: little\nencoding: raw\n", ARRAY.tobytes()))
     assert image.grid.units == "px"
     np.testing.assert_array_equal(image.grid.affine, np.eye(4))
     assert "The file has no physical spacing: spacing 1 and units px." in image.assumptions
-
-
-@pytest.mark.parametrize("centers", ["", "centers: cell cell cell\n", "centers: node node node\n"])
-def test_nrrd_spacings_and_axis_mins(tmp_path: Path, centers: str):
-    """Spacings without a world, and the two meanings of 'axis mins', are those of SimpleITK."""
-    fields = f"spacings: 0.5 2 3\naxis mins: 10 20 30\n{centers}endian: little\nencoding: raw\n"
-    file = write_nrrd(tmp_path / "x.nrrd", fields, ARRAY.tobytes())
-    image = read_image(file)
-    assert_like_simpleitk(image, file)
-    assert any("axis mins" in s for s in image.assumptions)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +97,9 @@ def test_nrrd_units(tmp_path: Path, unit: str, units: str, factor: float):
 
 
 def test_nrrd_detached_and_skips(tmp_path: Path):
-    """A detached header, with lines and bytes to skip, and 'byte skip: -1' for data at the end."""
-    (tmp_path / "x.raw").write_bytes(b"one line\nanother\nxyz" + ARRAY.tobytes())
-    fields = "endian: little\nencoding: raw\nline skip: 2\nbyte skip: 3\ndata file: x.raw\n"
+    """A detached header, with bytes to skip, and 'byte skip: -1' for data at the end."""
+    (tmp_path / "x.raw").write_bytes(b"xyz" + ARRAY.tobytes())
+    fields = "endian: little\nencoding: raw\nbyte skip: 3\ndata file: x.raw\n"
     np.testing.assert_array_equal(read_image(write_nrrd(tmp_path / "a.nhdr", fields, b"")).read(), ARRAY)
     fields = "endian: little\nencoding: raw\nbyte skip: -1\ndata file: x.raw\n"
     np.testing.assert_array_equal(read_image(write_nrrd(tmp_path / "b.nhdr", fields, b"")).read(), ARRAY)
@@ -133,10 +115,10 @@ def test_nrrd_detached_and_skips(tmp_path: Path):
         ("endian: little\nencoding: hex\n", "4 3 2", "encoding 'hex'"),
         ("encoding: raw\n", "4 3 2", "does not say endian"),
         ("endian: little\n", "4 3 2", "no field 'encoding'"),
-        ("endian: little\nencoding: raw\n", "24", "2 or 3 spatial axes"),
-        ("endian: little\nencoding: raw\n", "4 3 2 1 1", "2 or 3 spatial axes"),
+        ("endian: little\nencoding: raw\n", "24", "2 or 3 are read"),
+        ("endian: little\nencoding: raw\n", "4 3 2 1 1", "2 or 3 are read"),
         ("endian: little\nencoding: raw\n", "4 3 -2", "positive whole numbers"),
-        ("endian: little\nencoding: raw\nkinds: domain domain time\n", "4 3 2", "2 spatial axes and 1 others"),
+        ("endian: little\nencoding: raw\nkinds: domain domain time\n", "4 3 2", "2 numbers at a voxel"),
         ("endian: little\nencoding: raw\nspacings: 1 0 1\n", "4 3 2", "positive numbers"),
         ("endian: little\nencoding: raw\nspacings: 1 1\n", "4 3 2", "3 numbers are expected"),
         ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (1,0,0) (1,2,0) (0,0,3)\n", "4 3 2", "sheared"),
@@ -148,9 +130,10 @@ def test_nrrd_detached_and_skips(tmp_path: Path):
         ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (a,b,c) (0,2,0) (0,0,3)\n", "4 3 2", "vectors"),
         ("endian: little\nencoding: raw\nspace: LPS\n" + AXES.replace("10,20,30", "1"), "4 3 2", "space origin"),
         ("endian: little\nencoding: raw\nbyte skip: -7\n", "4 3 2", "a whole number is expected"),
-        ("endian: little\nencoding: raw\nline skip: 99\n", "4 3 2", "ends before the 99 lines"),
+        ("endian: little\nencoding: raw\nline skip: 99\n", "4 3 2", "line skip"),
         ("endian: little\nencoding: raw\nbyte skip: -1\n", "40 30 20", "promises 48000 bytes"),
-        ("encoding: text\n", "40 30 20", "24000 numbers as text cannot stand"),
+        ("endian: little\nencoding: text\n", "4 3 2", "raw and gzip are read"),
+        ("endian: little\nencoding: raw\nspacings: 1 1 1\naxis mins: 1 2 3\n", "4 3 2", "'axis mins'"),
     ],
 )
 def test_nrrd_refusals(tmp_path: Path, fields: str, sizes: str, reason: str):
@@ -158,19 +141,6 @@ def test_nrrd_refusals(tmp_path: Path, fields: str, sizes: str, reason: str):
     file = write_nrrd(tmp_path / "x.nrrd", fields, ARRAY.tobytes(), sizes)
     with pytest.raises(FileFormatError, match=reason):
         read_image(file)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "reason"),
-    [("int16", b"1 2 3 " * 9, "27 numbers as text, but its header promises 24"),
-     ("int16", b"1 2 x " * 8, "not a number of type int16"), ("uint8", b"1 2 999 " * 8, "not a number of type uint8"),
-     ("block", b"1 2 3 " * 8, "samples of type 'block'")],
-)  # fmt: skip
-def test_text_samples_that_are_wrong(tmp_path: Path, kind: str, text: bytes, reason: str):
-    """Too many numbers, no number, and a number that does not fit are refused."""
-    file = write_nrrd(tmp_path / "x.nrrd", "encoding: text\n", text, kind=kind)
-    with pytest.raises(FileFormatError, match=reason):
-        read_image(file).read()
 
 
 def test_nrrd_with_an_unknown_spacing_is_pixels(tmp_path: Path):
@@ -215,17 +185,14 @@ def test_metaimage_bytes(tmp_path: Path, packed: bool, key: str, big: bool):
     assert_like_simpleitk(image, file)
 
 
-def test_metaimage_header_size_and_text(tmp_path: Path):
-    """HeaderSize skips bytes of the data file, -1 takes its end, and text samples are read."""
+def test_metaimage_header_size(tmp_path: Path):
+    """HeaderSize skips bytes of the data file, and -1 takes its end."""
     (tmp_path / "x.raw").write_bytes(b"junk!" + ARRAY.tobytes())
     for skip in ("5", "-1"):
         fields = f"HeaderSize = {skip}\nElementType = MET_SHORT\nElementDataFile = x.raw\n"
         file = write_meta(tmp_path / "x.mhd", fields, b"")
         np.testing.assert_array_equal(read_image(file).read(), ARRAY)
         np.testing.assert_array_equal(sitk.GetArrayFromImage(sitk.ReadImage(str(file))), ARRAY)
-    text = " ".join(map(str, ARRAY.ravel())).encode()
-    fields = "BinaryData = False\nElementType = MET_SHORT\nElementDataFile = LOCAL\n"
-    np.testing.assert_array_equal(read_image(write_meta(tmp_path / "t.mha", fields, text)).read(), ARRAY)
 
 
 def test_metaimage_without_spacing_is_pixels(tmp_path: Path):
@@ -253,6 +220,7 @@ def test_metaimage_units(tmp_path: Path):
         ("ElementType = MET_SHORT\nElementDataFile = ../x.raw\n", "plain name of a file next to the header"),
         ("ElementType = MET_SHORT\nElementDataFile = /etc/passwd\n", "plain name of a file next to the header"),
         ("ElementType = MET_SHORT\nElementDataFile = LIST\n", "several files"),
+        ("BinaryData = False\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "written as text"),
         ("ElementType = MET_SHORT\nElementDataFile = x%02d.raw 1 2 1\n", "several files"),
         ("ElementType = MET_SHORT\nElementDataFile = gone.raw\n", "not next to it"),
         ("ElementType = MET_BLOB\nElementDataFile = LOCAL\n", "ElementType = 'MET_BLOB'"),
@@ -271,7 +239,7 @@ def test_metaimage_units(tmp_path: Path):
         ),
         ("NDims = 4\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "4 dimensions"),
         ("DimSize = 4 3\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "DimSize"),
-        ("ElementNumberOfChannels = 3\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "3D with 3 channels"),
+        ("ElementNumberOfChannels = 3\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "3 numbers at a voxel"),
         ("ObjectType = Tube\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "'Tube', not an Image"),
         ("\nDimSize = 4 3 2.5\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "positive whole numbers"),
         ("ElementSpacing = a b c\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "3 finite numbers"),

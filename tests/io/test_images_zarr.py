@@ -109,7 +109,7 @@ def test_scale_without_unit_is_pixels_unless_the_caller_says(tmp_path: Path):
     assert image.grid.units == "px"
     np.testing.assert_array_equal(image.grid.spacing, [1, 1])
     np.testing.assert_array_equal(image.grid.origin, [6, 4])  # in pixels
-    assert any("has no unit" in s and "give units=" in s for s in image.assumptions)
+    assert any("has no unit" in s and "give --units" in s for s in image.assumptions)
     given = read_image(folder, units="um").grid
     np.testing.assert_array_equal(given.spacing, [0.5, 2])
     np.testing.assert_array_equal(given.origin, [3, 8])

@@ -292,7 +292,7 @@ Examples:
 @trust_option
 @click.argument("path", type=EXISTING, required=False)
 @click.option("--as", "kind", type=click.Choice(["image", "landmarks", "project", "transform"]), help="Its kind.")
-@click.option("--formats", is_flag=True, help="List the transform and landmark files that are read instead.")
+@click.option("--formats", is_flag=True, help="List the files that are read instead.")
 @json_option
 def info(path: Path | None, kind: str | None, formats: bool, as_json: bool) -> None:
     """Describe a project, image, transform or landmark file.
@@ -447,11 +447,12 @@ _KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def _print_formats(as_json: bool) -> None:
+    from warpgauge.io import images
     from warpgauge.io.formats import rows
     from warpgauge.io.landmarks.registry import FORMATS
     from warpgauge.io.transforms import NOT_READ, TABLE
 
-    tables = {"transforms": rows(TABLE), "landmarks": rows(FORMATS.values())}
+    tables = {"transforms": rows(TABLE), "landmarks": rows(FORMATS.values()), "images": rows(images.FORMATS)}
     if as_json:
         print_json({**tables, "not read": NOT_READ})
         return
@@ -535,7 +536,7 @@ def verify(
 
 def _mend(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) -> None:
     """Rebuild a log and say what came of it."""
-    from warpgauge.project.recovery import recover_project
+    from warpgauge.project.integrity import recover_project
 
     done = recover_project(project, mirror, accept_loss=accept_loss)
     events = counted(done.events, "event")
@@ -545,7 +546,8 @@ def _mend(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) 
         click.echo(f"The log is intact: {events}; nothing was changed.")
     elif done.database:
         click.echo(
-            f"{done.database} now holds {events}: {done.from_log} were there, {done.from_mirror} came from the mirror."
+            f"The database {done.database} now holds {events}: {done.from_log} were there, {done.from_mirror} came "
+            "from the mirror."
         )
     else:
         lost = f"; lost: {counted(done.lost, 'acknowledged event')}" if done.lost else "; no acknowledged event is lost"
@@ -573,7 +575,7 @@ def copy(project: Path, target: str, as_json: bool) -> None:
     set PGPASSWORD, use a passfile (~/.pgpass), or put the whole address into WARPGAUGE_DATABASE. Needs the extra
     "postgres".
     """
-    from warpgauge.project.stores import copy_log
+    from warpgauge.project.log_copy import copy_log
 
     done = copy_log(project, target)
     if as_json:

@@ -102,6 +102,7 @@ class Desk:
 
     def start(self) -> None:
         """Follow the log: refit the weights whenever that is due, beside the requests."""
+        self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
         self.changed()
 
     def prepare(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,21 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
-from warpgauge.io.files import foreign_decoder, read_head
+from warpgauge.io.files import read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine
-from warpgauge.io.images.samples import Block, gzip_head, gzip_promises, rescale, rescaled_dtype, without_alpha
-from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
+from warpgauge.io.images.samples import Block, gzip_head
+from warpgauge.io.images.volume import Volume
 
 _RAS_TO_LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
-COLOURS = {128: 3, 2304: 4}  # channels by datatype code
-_VECTOR_INTENTS = (1005, 1006, 1007)
+_COLOURS = (128, 2304)  # codes of RGB and RGBA
+_VECTORS = (1005, 1006, 1007)  # intents of matrices, displacements and vectors
 _SIMILAR = 1e-5  # below this, ITK takes sform and qform as the same
 _GZIP = b"\x1f\x8b"
+_LONGEST = 540  # bytes of a header
 
 
 def nifti_header(head: bytes) -> Any | None:
-    """Return nibabel's header object of the first 540 bytes of a file, or None where they are not a NIfTI header."""
+    """Return nibabel's header object of the first bytes of a file, or None where they are not a NIfTI header."""
     import nibabel
 
     for kind, length, start, magics in (
@@ -38,34 +40,56 @@ def nifti_header(head: bytes) -> Any | None:
     return None
 
 
-def open_nifti(path: Path) -> StoredImage:
-    """Describe a NIfTI file."""
-    with foreign_decoder(path, "NIfTI"):
-        path, data_path = header_and_data(path)
-        packed = read_head(path, 2) == _GZIP
-        header = nifti_header(gzip_head(path, 540) if packed else read_head(path, 540))
-        if header is None:
-            raise FileFormatError(
-                f"{path.name!r} does not start with a NIfTI header; the file is damaged or mislabelled."
-            )
-        size, channels = _size(path, header)
-        stored = sample_type(path, header)
-        shape = size[::-1] + ((channels,) if channels > 1 else ())
-        offset = 0 if data_path != path else max(data_offset(path, header), 0)
-        if packed or read_head(data_path, 2) == _GZIP:
-            block = Block(data_path, 0, stored, shape, "gzip", skip=offset)
-        else:
-            block = Block(data_path, offset, stored, shape)
-        notes: list[str] = []
-        suspicions: list[str] = []
-        frame = header_frame(path, header, size, notes, suspicions)
-        read, dtype, channels = _values(header, block, stored, channels, notes)
-    if block.compression and not gzip_promises(data_path, block.skip + block.nbytes):
-        with foreign_decoder(path, "NIfTI"):
-            read(tuple(slice(0, 1) for _ in size))  # unpack now: better a reason here than in the middle of the work
-    files = (path,) if data_path == path else (path, data_path)
-    level = StoredLevel.full(size, read)
-    return StoredImage(path, "NIfTI", frame, dtype, channels, (level,), files, notes, suspicions)
+def is_nifti(path: Path, head: bytes) -> bool:
+    """Return whether a file with these first bytes is a NIfTI, perhaps packed, or the samples beside a header."""
+    if path.name.lower().endswith((".img", ".img.gz")):
+        return True  # bare samples: the header beside it is checked when it is opened
+    return nifti_header(gzip_head(path, _LONGEST) if head.startswith(_GZIP) else head) is not None
+
+
+def open_nifti(path: Path) -> Volume:
+    """Read the header of a NIfTI file: (X, Y[, Z]), or with numbers along one further axis.
+
+    A plane is (X, Y), or (X, Y, 1, 1, 2) where it has two numbers at a voxel.
+    """
+    path, data_path = header_and_data(path)
+    header = _read_header(path)
+    dim = _dimensions(path, header)
+    if len(dim) == 1:
+        raise FileFormatError(f"{path.name!r} has 1 dimension, but an image has 2 or 3.")
+    count = math.prod(dim[3:])
+    if count not in dim[3:] and count != 1:
+        raise FileFormatError(f"{path.name!r} has the dimensions {dim}, but one image or field is read; extract one.")
+    planar = len(dim) == 5 and dim[2:] == [1, 1, 2]
+    size = tuple(dim[: 2 if planar else 3])
+    block = _samples(path, data_path, header, ((count,) if count > 1 else ()) + size[::-1])
+    notes: list[str] = []
+    suspicions: list[str] = []
+    frame = _frame(path, header, size, notes, suspicions)
+    slope = float(header["scl_slope"])
+    intercept = float(header["scl_inter"])
+    scale = (1.0, 0.0)
+    if slope != 0 and np.isfinite(slope):
+        scale = (slope, intercept if np.isfinite(intercept) else 0.0)
+    vectors = int(header["intent_code"]) in _VECTORS
+    return Volume(path, "NIfTI", frame, block, count, True, scale, tuple(dim), header, vectors, notes, suspicions)
+
+
+def _read_header(path: Path) -> Any:
+    """Return nibabel's header object of a file."""
+    packed = read_head(path, 2) == _GZIP
+    header = nifti_header(gzip_head(path, _LONGEST) if packed else read_head(path, _LONGEST))
+    if header is None:
+        raise FileFormatError(f"{path.name!r} does not start with a NIfTI header; the file is damaged or mislabelled.")
+    return header
+
+
+def _dimensions(path: Path, header: Any) -> list[int]:
+    """Return the sizes of the axes, x first."""
+    dim = [int(n) for n in header["dim"]]
+    if not 1 <= dim[0] <= 7 or any(n < 1 for n in dim[1 : dim[0] + 1]):
+        raise FileFormatError(f"{path.name!r} has the dimensions {dim}, which no image has; its header is damaged.")
+    return dim[1 : dim[0] + 1]
 
 
 def header_and_data(path: Path) -> tuple[Path, Path]:
@@ -83,71 +107,27 @@ def header_and_data(path: Path) -> tuple[Path, Path]:
     return path, path
 
 
-def _size(path: Path, header: Any) -> tuple[tuple[int, ...], int]:
-    dim = [int(n) for n in header["dim"]]
-    intent = int(header["intent_code"])
-    if not 1 <= dim[0] <= 7 or any(n < 1 for n in dim[1 : dim[0] + 1]):
-        raise FileFormatError(f"{path.name!r} has the dimensions {dim}, which no image has; its header is damaged.")
-    if intent in _VECTOR_INTENTS or any(n > 1 for n in dim[4 : dim[0] + 1]):
-        what = "vectors or matrices" if intent in _VECTOR_INTENTS else "several volumes"
+def _samples(path: Path, data_path: Path, header: Any, shape: tuple[int, ...]) -> Block:
+    """Return the block of the samples, in the order of the axes reversed."""
+    if int(header["datatype"]) in _COLOURS:
         raise FileFormatError(
-            f"{path.name!r} holds {what} (dimensions {dim[1 : dim[0] + 1]}), not one image; extract one volume, or "
-            f"read a displacement field with read_transform."
+            f"{path.name!r} holds colours, which are not read from NIfTI; save it as PNG or TIFF, or one channel of it."
         )
-    if dim[0] == 1:
-        raise FileFormatError(f"{path.name!r} has 1 dimension, but an image has 2 or 3.")
-    size = tuple(dim[1 : min(dim[0], 3) + 1])
-    channels = COLOURS.get(int(header["datatype"]), 1)
-    if channels > 1 and len(size) == 3:
-        raise FileFormatError(f"{path.name!r} is a colour volume, which is not supported; save one channel of it.")
-    return size, channels
-
-
-def sample_type(path: Path, header: Any) -> np.dtype[Any]:
-    """Return the type of the stored samples."""
-    if int(header["datatype"]) in COLOURS:
-        return np.dtype(np.uint8)
     dtype: np.dtype[Any] = header.get_data_dtype()
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise FileFormatError(
             f"{path.name!r} has samples of type {dtype}, but integers and floats of up to 64 bits are read; convert it."
         )
-    return dtype
-
-
-def data_offset(path: Path, header: Any) -> int:
-    """Return where the samples start in their file."""
     offset = float(header["vox_offset"])
     if not (np.isfinite(offset) and 0 <= offset < 2**53):
         raise FileFormatError(f"{path.name!r} says that its samples start at byte {offset}; its header is damaged.")
-    return int(offset)
+    start = 0 if data_path != path else int(offset)
+    if read_head(data_path, 2) == _GZIP:
+        return Block(data_path, 0, dtype, shape, "gzip", skip=start)
+    return Block(data_path, start, dtype, shape)
 
 
-def _values(
-    header: Any, block: Block, stored: np.dtype[Any], channels: int, notes: list[str]
-) -> tuple[RegionReader, np.dtype[Any], int]:
-    """Apply the scale of the header, and drop the alpha of colours."""
-    read = block.reader()
-    dtype = stored.newbyteorder("=")
-    if channels == 4:
-        notes.append("The alpha channel is dropped.")
-        return without_alpha(read), dtype, 3
-    slope, intercept = (float(header[key]) for key in ("scl_slope", "scl_inter"))
-    if channels == 3 or slope == 0 or not np.isfinite(slope) or (slope, intercept) == (1.0, 0.0):
-        return read, dtype, channels
-    intercept = intercept if np.isfinite(intercept) else 0.0
-    scaled = rescaled_dtype(dtype, slope, intercept)
-    notes.append(
-        f"The stored {dtype.name} samples are rescaled as the header says: {slope:g} * sample + {intercept:g}."
-    )
-
-    def read_scaled(region: Region) -> Array:
-        return rescale(read(region), slope, intercept, scaled)
-
-    return read_scaled, scaled, channels
-
-
-def header_frame(path: Path, header: Any, size: tuple[int, ...], notes: list[str], suspicions: list[str]) -> Frame:
+def _frame(path: Path, header: Any, size: tuple[int, ...], notes: list[str], suspicions: list[str]) -> Frame:
     """Return the frame by the rule of ITK where sform and qform are both set."""
     units, factor = _units(header, notes)
     sform = header.get_sform() if int(header["sform_code"]) > 0 else None

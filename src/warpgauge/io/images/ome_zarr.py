@@ -9,7 +9,6 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
-from warpgauge.io.files import foreign_decoder
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel, channel_names
 from warpgauge.io.zarr_files import open_array, zarr_attributes
@@ -20,25 +19,22 @@ _VERSIONS = ("0.4", "0.5")
 def open_ome_zarr(folder: Path) -> StoredImage:
     """Describe an OME-Zarr image."""
     notes: list[str] = []
-    with foreign_decoder(folder, "OME-Zarr"):
-        if (folder / ".zarray").is_file():
-            raise FileFormatError(f"{folder.name!r} is a bare Zarr array without the OME description of an image.")
-        attributes = zarr_attributes(folder)
-        multiscale = _multiscale(folder, attributes, notes)
-        items = _list(folder, multiscale, "axes")
-        axes = _axes(folder, items)
-        datasets = _list(folder, multiscale, "datasets")
-        arrays = [_array(folder, dataset) for dataset in datasets]
-        _check_arrays(folder, axes, arrays)
-        sizes = dict(zip(axes, arrays[0].shape, strict=True))
-        _check_sizes(folder, sizes, notes)
-        spatial = [axis for axis in ("z", "y", "x") if axis != "z" or sizes.get("z", 1) > 1]
-        placed = [_placed(folder, multiscale, dataset, axes, spatial) for dataset in datasets]
-        units, factors = _units(items, spatial, notes)
-        frame = _frame(folder, tuple(sizes[axis] for axis in reversed(spatial)), placed[0], units, factors)
-        levels = tuple(
-            _level(array, axes, spatial, place, placed[0]) for array, place in zip(arrays, placed, strict=True)
-        )
+    if (folder / ".zarray").is_file():
+        raise FileFormatError(f"{folder.name!r} is a bare Zarr array without the OME description of an image.")
+    attributes = zarr_attributes(folder)
+    multiscale = _multiscale(folder, attributes, notes)
+    items = _list(folder, multiscale, "axes")
+    axes = _axes(folder, items)
+    datasets = _list(folder, multiscale, "datasets")
+    arrays = [_array(folder, dataset) for dataset in datasets]
+    _check_arrays(folder, axes, arrays)
+    sizes = dict(zip(axes, arrays[0].shape, strict=True))
+    _check_sizes(folder, sizes, notes)
+    spatial = [axis for axis in ("z", "y", "x") if axis != "z" or sizes.get("z", 1) > 1]
+    placed = [_placed(folder, multiscale, dataset, axes, spatial) for dataset in datasets]
+    units, factors = _units(items, spatial, notes)
+    frame = _frame(folder, tuple(sizes[axis] for axis in reversed(spatial)), placed[0], units, factors)
+    levels = tuple(_level(array, axes, spatial, place, placed[0]) for array, place in zip(arrays, placed, strict=True))
     dtype = np.dtype(arrays[0].dtype).newbyteorder("=")
     dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype
     channels = int(sizes.get("c", 1))

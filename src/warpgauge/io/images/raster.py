@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.errors import FileFormatError
-from warpgauge.io.files import foreign_decoder, quiet, read_head, require
+from warpgauge.io.files import quiet, read_head, require
 from warpgauge.io.images.frame import Frame
 from warpgauge.io.images.orientation import orientation_note, oriented, oriented_size
 from warpgauge.io.images.samples import kept
@@ -24,95 +24,82 @@ _ORIENTATION_TAG = 274
 # Chunks of text of a PNG, and the beginnings of those that may hold an orientation.
 _TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 _TEXTS_OF_ORIENTATION = (b"Raw profile type exif", b"XML:com.adobe.xmp")
+# What is done to the modes of Pillow that are neither grey nor red, green, blue.
+_TOLD = {
+    "P": "The palette is turned into red, green, blue.",
+    "1": "The two levels of a bilevel image are read as 0 and 255.",
+    **dict.fromkeys(("LA", "PA", "RGBA"), "The alpha channel is dropped."),
+}
 
 
 def open_png(path: Path) -> StoredImage:
     """Describe a PNG file."""
-    require("PIL.Image", "images")
-    from PIL.PngImagePlugin import PngImageFile
-
-    return _open(path, "PNG", PngImageFile)
+    return _open(path, "PNG", require("PIL.PngImagePlugin", "images").PngImageFile)
 
 
 def open_jpeg(path: Path) -> StoredImage:
     """Describe a JPEG file."""
-    require("PIL.Image", "images")
-    from PIL.JpegImagePlugin import JpegImageFile
-
-    return _open(path, "JPEG", JpegImageFile)
+    return _open(path, "JPEG", require("PIL.JpegImagePlugin", "images").JpegImageFile)
 
 
 def _open(path: Path, name: str, plugin: Callable[..., Any]) -> StoredImage:
-    notes: list[str] = []
-    with foreign_decoder(path, name):
-        with path.open("rb") as stream, plugin(stream) as picture:
-            _check_size(path, name, picture)
-            deep = _is_deep(path, name)
-            dtype, channels = (np.dtype(np.uint16), _deep_channels(path)) if deep else _sample_kind(picture)
-            if name == "PNG":
-                _find_late_exif(path, picture)
-            orientation = _orientation(picture, notes)
-            width, height = oriented_size(picture.size, orientation)
-            notes += _notes(picture, deep, orientation)
+    # Bits per sample and colour type of a PNG; several channels of 16 bits are deep.
+    bits, colour = read_head(path, 26)[24:] if name == "PNG" else (8, 0)
+    deep = bits == 16 and colour in (2, 4, 6)
+    with path.open("rb") as stream, plugin(stream) as picture:
+        if picture.mode in ("CMYK", "YCCK"):
+            raise FileFormatError(f"{path.name!r} is in CMYK, the colours of a printer; save it in RGB.")
+        _check_size(path, name, picture, deep)
+        dtype = np.dtype(np.uint16 if deep or picture.mode.startswith("I") else np.uint8)
+        grey = colour == 4 if deep else picture.mode.startswith("I") or picture.mode in ("1", "L", "LA")
+        notes = _notes(picture)
+        if name == "PNG" and "exif" not in picture.info:
+            _find_late_exif(path, picture)
+        orientation = _orientation(picture, notes)
+        size = oriented_size(picture.size, orientation)
 
-        def load() -> Array:
-            array = _decode_deep(path) if deep else _decode(path, plugin)
-            return oriented(array, orientation)
+    def load() -> Array:
+        return oriented(_decode_deep(path) if deep else _decode(path, plugin), orientation)
 
-        read = kept(load)
-        if not _has_end(path, name):
-            read((slice(0, 1), slice(0, 1)))  # without its end mark it is probably truncated: find out now
-    size = (width, height)
-    return StoredImage(path, name, Frame(size), dtype, channels, (StoredLevel.full(size, read),), (path,), notes)
+    read = kept(load)
+    with path.open("rb") as stream:
+        stream.seek(-min(path.stat().st_size, 64), 2)
+        whole = _END[name] in stream.read()
+    if not whole:
+        read((slice(0, 1), slice(0, 1)))  # without its end mark it is probably truncated: find out now
+    level = StoredLevel.full(size, read)
+    return StoredImage(path, name, Frame(size), dtype, 1 if grey else 3, (level,), (path,), notes)
 
 
-def _check_size(path: Path, name: str, picture: Any) -> None:
+def _check_size(path: Path, name: str, picture: Any, deep: bool) -> None:
     """Hold the promised size against the bytes of the file, before a decoder allocates it."""
     width, height = picture.size
     promised = int(width) * int(height)
-    possible = path.stat().st_size * _EXPANSION[name]
-    if promised < 1 or promised > possible * (8 if picture.mode == "1" else 1):
+    size = path.stat().st_size
+    if promised < 1 or promised > size * _EXPANSION[name] * (8 if picture.mode == "1" else 1):
         raise FileFormatError(
-            f"{path.name!r} promises {width} x {height} pixels, which its {path.stat().st_size} bytes cannot hold; "
-            f"it is truncated or damaged."
+            f"{path.name!r} promises {width} x {height} pixels, which its {size} bytes cannot hold; it is truncated or "
+            f"damaged."
         )
     # The decoder's own picture and the array made of it.
     channels = max(len(picture.getbands()), 3 if picture.mode == "P" else 1)
-    samples = promised * channels * (2 if picture.mode.startswith("I") or _is_deep(path, name) else 1)
-    check_memory(path.name, 2 * samples, path.stat().st_size)
-
-
-def _is_deep(path: Path, name: str) -> bool:
-    """Return whether a PNG has 16 bits in each of several channels."""
-    head = read_head(path, 26)
-    return name == "PNG" and head[24] == 16 and head[25] in (2, 4, 6)
-
-
-def _deep_channels(path: Path) -> int:
-    return 1 if read_head(path, 26)[25] == 4 else 3
-
-
-def _sample_kind(picture: Any) -> tuple[np.dtype[Any], int]:
-    if picture.mode.startswith("I"):
-        return np.dtype(np.uint16), 1
-    return np.dtype(np.uint8), 1 if picture.mode in ("1", "L", "LA") else 3
+    check_memory(path.name, 2 * promised * channels * (2 if deep or picture.mode.startswith("I") else 1), size)
 
 
 def _find_late_exif(path: Path, picture: Any) -> None:
     """Add the orientation that a PNG states after its samples, which Pillow would decode to get there."""
-    if "exif" in picture.info:
-        return
-    seen_samples, place = False, 8
+    samples = False
+    place = 8
     with path.open("rb") as stream:
         while stream.seek(place) == place and len(head := stream.read(8)) == 8:
-            length, kind = int.from_bytes(head[:4], "big"), head[4:]
-            if seen_samples and kind == b"eXIf":
+            length = int.from_bytes(head[:4], "big")
+            if samples and head[4:] == b"eXIf":
                 picture.info["exif"] = b"Exif\0\0" + stream.read(length)
                 return
-            if seen_samples and kind in _TEXTS and stream.read(24).startswith(_TEXTS_OF_ORIENTATION):
+            if samples and head[4:] in _TEXTS and stream.read(24).startswith(_TEXTS_OF_ORIENTATION):
                 picture.load()
                 return
-            seen_samples = seen_samples or kind == b"IDAT"
+            samples = samples or head[4:] == b"IDAT"
             place += 12 + length  # length, kind and checksum
 
 
@@ -125,20 +112,15 @@ def _orientation(picture: Any, notes: list[str]) -> int:
     except Exception:  # Pillow's parser of EXIF raises many things, and a good picture may carry damaged EXIF
         notes.append("The EXIF data are damaged, so no orientation is applied.")
         return 1
-    return int(value) if isinstance(value, int) and 1 <= value <= 8 else 1
+    orientation = int(value) if isinstance(value, int) and 1 <= value <= 8 else 1
+    if orientation != 1:
+        notes.append(orientation_note("EXIF", orientation))
+    return orientation
 
 
-def _notes(picture: Any, deep: bool, orientation: int) -> list[str]:
-    notes = []
-    if picture.mode == "P":
-        notes.append("The palette is turned into red, green, blue.")
-    if picture.mode == "1":
-        notes.append("The two levels of a bilevel image are read as 0 and 255.")
-    if picture.mode in ("CMYK", "YCCK"):
-        notes.append("CMYK is turned into red, green, blue by the plain formula, without a colour profile.")
-    if picture.mode in ("LA", "PA", "RGBA") or (deep and picture.mode in ("LA", "RGBA")):
-        notes.append("The alpha channel is dropped.")
-    elif "transparency" in picture.info:
+def _notes(picture: Any) -> list[str]:
+    notes = [_TOLD[picture.mode]] if picture.mode in _TOLD else []
+    if "transparency" in picture.info and picture.mode not in ("LA", "PA", "RGBA"):
         notes.append("The transparency is dropped.")
     if "icc_profile" in picture.info:
         notes.append("The colour profile is not applied.")
@@ -147,8 +129,6 @@ def _notes(picture: Any, deep: bool, orientation: int) -> list[str]:
     if "dpi" in picture.info:
         dpi = picture.info["dpi"]
         notes.append(f"The print resolution of {dpi[0]:.0f} x {dpi[1]:.0f} dpi is not taken for a physical spacing.")
-    if orientation != 1:
-        notes.append(orientation_note("EXIF", orientation))
     return notes
 
 
@@ -168,9 +148,3 @@ def _decode(path: Path, plugin: Callable[..., Any]) -> Array:
 def _decode_deep(path: Path) -> Array:
     array: Array = require("imagecodecs", "images").png_decode(path.read_bytes())
     return array[..., 0] if array.shape[-1] == 2 else array[..., :3]
-
-
-def _has_end(path: Path, name: str) -> bool:
-    with path.open("rb") as stream:
-        stream.seek(-min(path.stat().st_size, 64), 2)
-        return _END[name] in stream.read()

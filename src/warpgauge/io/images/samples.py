@@ -1,12 +1,12 @@
-"""Formats that are a header and a block of numbers: blocks are mapped, inflated or parsed, and rescaled.
+"""Formats that are a header and a block of numbers: blocks are mapped or inflated, and rescaled.
 
 A header is a promise: nothing is allocated before it is checked against the size of the file.
 """
 
 from __future__ import annotations
 
-import bz2
 import gzip
+import math
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,13 +17,9 @@ from typing import IO, Any
 import numpy as np
 
 from warpgauge.errors import FileFormatError
-from warpgauge.io.files import TEXT_LIMIT
-from warpgauge.io.images.frame import Frame
-from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
-from warpgauge.io.limits import INFLATION, check_memory, shown_bytes
+from warpgauge.io.images.stored import Array, Region, RegionReader
+from warpgauge.io.limits import INFLATION, check_memory
 
-# The most that one byte of each kind can unfold to: deflate's is known, bzip2's is a generous bound.
-_EXPANSION = {"gzip": INFLATION, "zlib": INFLATION, "bzip2": 2_000_000}
 _CHUNK = 2**20
 _TRAILING = 4096  # bytes after the samples that raise no suspicion
 
@@ -32,8 +28,8 @@ _TRAILING = 4096  # bytes after the samples that raise no suspicion
 class Block:
     """A block of samples in a file, in C order.
 
-    ``offset`` is the byte at which the block, or its packed stream, starts. ``compression`` is ``"gzip"``, ``"zlib"``,
-    ``"bzip2"`` or ``""``; ``skip`` bytes are left out after unpacking.
+    ``offset`` is the byte at which the block, or its packed stream, starts. ``compression`` is ``"gzip"``, ``"zlib"``
+    or ``""``; ``skip`` bytes are left out after unpacking.
     """
 
     path: Path
@@ -46,25 +42,28 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Bytes of the unpacked samples, as a Python integer that cannot overflow."""
-        count = 1
-        for n in self.shape:
-            count *= int(n)
-        return count * self.dtype.itemsize
+        return math.prod(map(int, self.shape)) * self.dtype.itemsize
 
     def check(self) -> None:
         """Refuse a block that the file cannot hold."""
         size = self.path.stat().st_size
         room = size - self.offset
         needed = self.skip + self.nbytes
-        packed = self.compression != ""
-        if room <= 0 or needed > (room * _EXPANSION[self.compression] if packed else room):
+        if room <= 0 or self.offset < 0 or needed > (room * INFLATION if self.compression else room):
             raise FileFormatError(
                 f"{self.path.name!r} is truncated or its header is wrong: the header promises {needed} bytes of "
                 f"samples from byte {self.offset} on, but the file has {max(room, 0)} "
-                f"{'packed ' if packed else ''}bytes there."
+                f"{'packed ' if self.compression else ''}bytes there."
             )
-        if packed:
+        if self.compression:
             check_memory(self.path.name, self.nbytes, size)
+
+    def at_the_end(self) -> Block:
+        """Return the same block as the last bytes of its file."""
+        offset = self.path.stat().st_size - self.nbytes
+        if offset < 0:
+            self.check()
+        return Block(self.path, offset, self.dtype, self.shape)
 
     def reader(self) -> RegionReader:
         """Return the reader of regions: by memory map where the block is plain, otherwise unpacked once and kept."""
@@ -111,8 +110,7 @@ def _mapped(block: Block) -> RegionReader:
         if not maps:
             block.check()  # the file may have changed since it was opened
             maps.append(np.memmap(block.path, block.dtype, "r", block.offset, block.shape))
-        part = np.array(maps[0][region])
-        return native(part)
+        return native(np.array(maps[0][region]))
 
     return read
 
@@ -132,13 +130,10 @@ def _fill(out: Array, chunks: Iterator[bytes], skip: int) -> int:
 
 
 def _unpacked(stream: IO[bytes], compression: str) -> Iterator[bytes]:
-    if compression == "zlib":
-        return _inflated(stream)
-    opened: IO[bytes] = gzip.GzipFile(fileobj=stream) if compression == "gzip" else bz2.BZ2File(stream)  # type: ignore[assignment]
-    return iter(lambda: opened.read(_CHUNK), b"")
-
-
-def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
+    if compression == "gzip":
+        with gzip.GzipFile(fileobj=stream) as opened:
+            yield from iter(lambda: opened.read(_CHUNK), b"")
+        return
     inflater = zlib.decompressobj()
     while not inflater.eof:
         packed = inflater.unconsumed_tail or stream.read(_CHUNK)
@@ -163,44 +158,6 @@ def gzip_promises(path: Path, nbytes: int) -> bool:
     return 0 <= (promised - nbytes) % 2**32 <= _TRAILING
 
 
-def without_alpha(read: RegionReader) -> RegionReader:
-    """Return a reader that leaves out the fourth channel."""
-
-    def read_colours(region: Region) -> Array:
-        return read(region)[..., :3]
-
-    return read_colours
-
-
-def text_reader(path: Path, start: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> RegionReader:
-    """Return the reader of samples that are written as text from byte ``start`` to the end of the file."""
-    count = int(np.prod(shape, dtype=object))
-    size = path.stat().st_size
-    if size > TEXT_LIMIT:
-        raise FileFormatError(
-            f"{path.name!r} has {shown_bytes(size)} of samples written as text, more than the "
-            f"{shown_bytes(TEXT_LIMIT)} that are read; save it in binary form."
-        )
-    if 2 * count - 1 > size - start:
-        raise FileFormatError(f"{path.name!r} is truncated: {count} numbers as text cannot stand in the bytes it has.")
-    return kept(lambda: _parsed(path.read_bytes()[start:], dtype, shape, path.name))
-
-
-def _parsed(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> Array:
-    """Return the array of numbers written as text between blanks or commas."""
-    tokens = data.replace(b",", b" ").split()
-    count = int(np.prod(shape, dtype=object))
-    if len(tokens) != count:
-        raise FileFormatError(f"{name!r} has {len(tokens)} numbers as text, but its header promises {count}.")
-    kind: type[int] | type[float] = float if dtype.kind == "f" else int
-    try:
-        values = np.array([kind(token) for token in tokens], dtype.newbyteorder("="))
-    except (ValueError, OverflowError) as error:
-        message = f"{name!r} has a text sample that is not a number of type {dtype.name}: {error}."
-        raise FileFormatError(message) from error
-    return values.reshape(shape)
-
-
 def rescaled_dtype(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
     """Return the type that holds ``slope * stored + intercept``: integers where both are whole, otherwise floats."""
     if stored.kind == "f":
@@ -220,23 +177,3 @@ def rescale(array: Array, slope: float, intercept: float, dtype: np.dtype[Any]) 
         return (array.astype(np.int64) * int(slope) + int(intercept)).astype(dtype)
     with np.errstate(all="ignore"):  # an absurd slope may overflow; the samples then are infinite, as it asks for
         return (array.astype(np.float64) * slope + intercept).astype(dtype)
-
-
-def image_of_block(
-    path: Path,
-    format_name: str,
-    frame: Frame,
-    size: tuple[int, ...],
-    dtype: np.dtype[Any],
-    channels: int,
-    read: RegionReader,
-    data_path: Path,
-    notes: list[str],
-) -> StoredImage:
-    """Return the image of a header and one block of samples, in the same file or in ``data_path``; alpha is dropped."""
-    if channels == 4:
-        notes.append("The alpha channel is dropped.")
-        read, channels = without_alpha(read), 3
-    files = (path,) if data_path == path else (path, data_path)
-    level = StoredLevel.full(size, read)
-    return StoredImage(path, format_name, frame, dtype.newbyteorder("="), channels, (level,), files, notes)

@@ -18,7 +18,7 @@ import numpy as np
 
 from warpgauge.errors import ANY, AmbiguousFileError, FileFormatError, say
 from warpgauge.geometry import Units
-from warpgauge.io.files import foreign_decoder, require
+from warpgauge.io.files import require
 from warpgauge.io.images.frame import Frame, length_unit
 from warpgauge.io.images.orientation import orientation_note, oriented_reader, oriented_size
 from warpgauge.io.images.samples import Block
@@ -36,7 +36,7 @@ def open_tiff(path: Path) -> StoredImage:
     require("imagecodecs", "images")
     check_directories(path)
     # Other files that an OME-TIFF names are not opened: a header must not make us read elsewhere.
-    with foreign_decoder(path, "TIFF"), tifffile.TiffFile(path, _multifile=False) as tiff:
+    with tifffile.TiffFile(path, _multifile=False) as tiff:
         notes: list[str] = []
         series = _series(path, tiff, notes)
         axes = _axes(path, series)
@@ -168,7 +168,7 @@ def _segmented(path: Path, series: Any, axes: str) -> RegionReader:
     return read_pages
 
 
-_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE, _MASK, _CMYK, _YCBCR = range(7)
+_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE, _MASK, _, _YCBCR = range(7)
 _JPEG = (6, 7, 34892)  # compressions whose decoder turns YCbCr into RGB
 _ALPHA = (1, 2)  # ExtraSamples that are associated or unassociated alpha
 
@@ -190,9 +190,6 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
         return _single(path, page, photometric, dtype, notes)
     if dtype.kind == "b":
         raise FileFormatError(f"{path.name!r} has {samples} samples of 1 bit per pixel, which is not read; convert it.")
-    if photometric == _CMYK and samples in (4, 5) and dtype.kind == "u":
-        notes.append("CMYK is turned into red, green, blue by the plain formula, without a colour profile.")
-        return Colour(dtype, 3, _from_cmyk)
     ycbcr = photometric == _YCBCR and int(page.compression) in _JPEG
     if (photometric == _RGB or ycbcr) and samples in (3, 4):
         if samples == 4:
@@ -208,7 +205,7 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
         return Colour(dtype, samples, lambda array: array)
     raise FileFormatError(
         f"{path.name!r} has {samples} samples a pixel with the photometric interpretation {photometric}, but grey, "
-        f"RGB, palette, CMYK or JPEG's YCbCr are read; convert it to RGB or save one channel."
+        f"RGB, palette or JPEG's YCbCr are read; convert it to RGB or save one channel."
     )
 
 
@@ -262,12 +259,6 @@ def _palette(path: Path, colormap: Array) -> Colour:
         return table[index]
 
     return Colour(np.dtype(np.uint8), 3, convert)
-
-
-def _from_cmyk(array: Array) -> Array:
-    largest = np.iinfo(array.dtype).max
-    white = (largest - array[..., :4]).astype(np.float64)
-    return np.rint(white[..., :3] * white[..., 3:4] / largest).astype(array.dtype)
 
 
 _X_RESOLUTION, _Y_RESOLUTION, _RESOLUTION_UNIT = 282, 283, 296

@@ -182,13 +182,10 @@ def read_deeperhistreg(path: Path, options: Options) -> Transform:
 
 
 def _padded_vectors(path: Path) -> Vectors:
-    fields, end = metaimage.header_fields(path)
-    numbers = metaimage.header_numbers(path, "DimSize", fields.get("DimSize", ""), 3)
-    if fields.get("NDims", "").strip() != "3" or numbers[2] != 2 or (numbers < 1).any() or (numbers % 1).any():
-        raise FileFormatError(f"{path.name!r} has DimSize = {fields['DimSize']!r}; such a field has W H 2.")
-    shape = tuple(int(n) for n in numbers[::-1])
-    read, _ = metaimage.stored_samples(path, fields, end, metaimage.sample_type(path, fields), shape)
-    return as_floats(read(tuple(slice(None) for _ in shape)), path.name)
+    volume = metaimage.open_metaimage(path)
+    if volume.count != 1 or volume.frame.size[2:] != (2,):
+        raise FileFormatError(f"{path.name!r} has the sizes {volume.sizes}; such a field has W x H x 2.")
+    return as_floats(volume.values(), path.name)
 
 
 @dataclass(frozen=True)

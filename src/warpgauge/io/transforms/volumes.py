@@ -12,16 +12,18 @@ import struct
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, say, warn_suspicious
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import neighbour, quiet, read_head
-from warpgauge.io.images import metaimage, nifti, nrrd_files
+from warpgauge.io.files import quiet, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, resolve_grid
-from warpgauge.io.images.samples import Block, gzip_head
+from warpgauge.io.images.metaimage import looks_like_metaimage, open_metaimage
+from warpgauge.io.images.nifti import open_nifti
+from warpgauge.io.images.nrrd import open_nrrd
+from warpgauge.io.images.volume import Volume
 from warpgauge.io.limits import INFLATION, check_memory, check_room, size_on_disk
 from warpgauge.io.transforms.arrays import ARRAYS, field_of_file
 from warpgauge.io.transforms.lattice import BSplineTransform, Vectors
@@ -82,15 +84,31 @@ NAMED: tuple[Named, ...] = (
 )
 
 
-def read_volume(path: Path, options: Options) -> Transform:
-    """Read a field in NIfTI, NRRD or MetaImage, by its content."""
+def open_volume(path: Path) -> Volume:
+    """Read the header of a NIfTI, NRRD or MetaImage file, by its content."""
     head = read_head(path, _HEAD)
     if head.startswith(b"NRRD"):
-        return read_as_asked(_load_nrrd(path), options)
-    if metaimage.looks_like_metaimage(head):
-        return read_as_asked(_load_metaimage(path), options)
+        return open_nrrd(path)
+    return open_metaimage(path) if looks_like_metaimage(head) else open_nifti(path)
+
+
+def data_files(path: Path) -> list[Path]:
+    """Return the file of the samples where a header has one of its own."""
+    return [file for file in open_volume(path).files if file != path]
+
+
+def read_volume(path: Path, options: Options) -> Transform:
+    """Read a field in NIfTI, NRRD or MetaImage, by its content."""
+    volume = open_volume(path)
+    if volume.format == "NRRD":
+        return read_as_asked(_nrrd_field(volume), options)
+    if volume.format == "MetaImage":
+        # ITK's vectors are in the world of the image.
+        stored = _stored(volume, "LPS")
+        stored.placed = "ElementSpacing" in volume.header or "ElementSize" in volume.header
+        return read_as_asked(stored, options)
     if options.convention not in (None, DISPLACEMENT, POSITION):
-        return _read_network(path, options)
+        return _read_network(volume, options)
     stored, row = load_nifti(path)
     if row is None:
         return read_as_asked(stored, options)
@@ -104,17 +122,23 @@ def read_volume(path: Path, options: Options) -> Transform:
     return read_as_asked(stored, options).described(format=row.program)
 
 
-def data_files(path: Path) -> list[Path]:
-    """Return the file of the samples where a header has one of its own."""
-    head = read_head(path, _HEAD)
-    if head.startswith(b"NRRD"):
-        name = nrrd_files.header_fields(path)[0].get("data file")
-    elif metaimage.looks_like_metaimage(head):
-        name = metaimage.header_fields(path)[0]["ElementDataFile"]
-        name = None if name.upper() == "LOCAL" else name
-    else:
-        return [one for one in nifti.header_and_data(path) if one != path]
-    return [] if name is None else [neighbour(path, name)]
+def _stored(volume: Volume, frame: str | None) -> StoredField:
+    """Load the vectors of a volume, which has as many numbers at a node as dimensions."""
+    d = len(volume.frame.size)
+    if volume.count != d:
+        sizes = " x ".join(map(str, volume.sizes))
+        advice = ""
+        if volume.format == "NIfTI" and len(volume.sizes) == 4 and volume.sizes[0] == 3:
+            advice = f" Fields of 3 x X x Y x Z are of voxelmorph and others: give {say('convention', 'voxelmorph')}."
+        raise FileFormatError(
+            f"{volume.path.name!r} has the dimensions {sizes} and {volume.count} numbers at a node, but a field in "
+            f"{d}D has {d}.{advice}"
+        )
+    for sentence in volume.suspicions:
+        warn_suspicious(sentence)
+    notes = [*volume.notes]
+    grid = _grid(volume.frame, volume.path, notes)
+    return StoredField(volume.path.name, as_floats(volume.values(), volume.path.name), grid, frame, notes=notes)
 
 
 def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
@@ -123,42 +147,27 @@ def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
     The vectors are the fifth dimension, (X, Y, Z, 1, d), as ITK, ANTs and most programs write them, or the fourth,
     (X, Y, Z, 3), whose intent ITK does not heed.
     """
-    header_path, data_path = nifti.header_and_data(path)
-    header = _header(header_path)
-    dim = _dimensions(path, header)
+    volume = open_nifti(path)
+    header = volume.header
     code = int(header["intent_code"])
     name = bytes(np.asarray(header["intent_name"]).item()).partition(b"\0")[0].decode("ascii", "replace").strip()
     kind = float(header["intent_p1"])
-    row = next(
-        (
-            row
-            for row in NAMED
-            if row.name in (None, name) and row.code in (None, code) and row.kind in (None, kind)
-            if row.name or row.advice or len(dim) == 5
-        ),
-        None,
-    )
+    rows = [row for row in NAMED if row.name in (None, name) and row.code in (None, code) and row.kind in (None, kind)]
+    row = next((row for row in rows if row.name or row.advice or len(volume.sizes) == 5), None)
     if row is not None and row.advice:
         what = f"of kind {kind:g}" if row.name == "NREG_TRANS" else f"({name or code})"
         raise FileFormatError(f"{path.name!r} is a file of {row.program} {what} that is not read: {row.advice}.")
-    components, size = _layout(path.name, dim)
-    notes: list[str] = []
-    suspicions: list[str] = []
     if int(header["xyzt_units"]) & 7 == 1:
         raise FileFormatError(f"{path.name!r} has lengths in metres, which leaves the unit of its vectors open.")
-    grid = _grid(nifti.header_frame(header_path, header, size, notes, suspicions), header_path, notes)
-    for sentence in suspicions:
-        warn_suspicious(sentence)
-    placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
-    stored = StoredField(path.name, _samples(header_path, header, data_path, dim), grid, notes=notes, placed=placed)
-    stored.vectors = stored.vectors.reshape(components, *grid.shape)
+    stored = _stored(volume, None)
+    stored.placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
     if row is None:
         return stored, None
     kinds = "positions" if row.absolute else "displacements"
     if row.sure:
-        notes.append(f"The intent {name!r} of {row.program} says that these are {kinds} in {row.frame}.")
+        stored.notes.append(f"The intent {name!r} of {row.program} says that these are {kinds} in {row.frame}.")
     else:
-        notes.append(f"NIfTI intent {code}: ITK-based programs take its vectors as {row.frame}.")
+        stored.notes.append(f"NIfTI intent {code}: ITK-based programs take its vectors as {row.frame}.")
     stored.frame = row.frame
     stored.absolute = row.absolute
     stored.named = row.sure
@@ -167,14 +176,14 @@ def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
 
 def nifti_array(path: Path) -> Vectors:
     """Return the values of a NIfTI file with its dimensions as axes, x first."""
-    header_path, data_path = nifti.header_and_data(path)
-    header = _header(header_path)
-    dim = _dimensions(path, header)
-    return _samples(header_path, header, data_path, dim).transpose(range(len(dim) - 1, -1, -1))
+    volume = open_nifti(path)
+    values = as_floats(volume.values(), path.name).reshape(volume.sizes[::-1])
+    return values.transpose(range(values.ndim - 1, -1, -1))
 
 
-def _read_network(path: Path, options: Options) -> Transform:
+def _read_network(volume: Volume, options: Options) -> Transform:
     """Read a NIfTI as the array that a network saved, whose header may say where it lies, and nothing else."""
+    path = volume.path
     if options.reference is None and not ARRAYS[str(options.convention)].first:
         stored = on_reference(load_nifti(path)[0], None)
         if np.array_equal(np.abs(stored.grid.affine), np.eye(stored.grid.d + 1)):
@@ -184,56 +193,6 @@ def _read_network(path: Path, options: Options) -> Transform:
             )
         options = replace(options, reference=stored.grid)
     return field_of_file(nifti_array(path), path.name, options, axes="xyz")
-
-
-def _header(path: Path) -> Any:
-    packed = read_head(path, 2) == _GZIP
-    header = nifti.nifti_header(gzip_head(path, 540) if packed else read_head(path, 540))
-    if header is None:
-        raise FileFormatError(f"{path.name!r} does not start with a NIfTI header; it is damaged or mislabelled.")
-    if int(header["datatype"]) in nifti.COLOURS:
-        raise FileFormatError(
-            f"{path.name!r} holds colours (RGB), but a field has vectors of floats; give the field itself."
-        )
-    return header
-
-
-def _dimensions(path: Path, header: Any) -> list[int]:
-    dim = [int(n) for n in header["dim"]]
-    if not 1 <= dim[0] <= 7 or any(n < 1 for n in dim[1 : dim[0] + 1]):
-        raise FileFormatError(f"{path.name!r} has the dimensions {dim}, which no field has; its header is damaged.")
-    return dim[1 : dim[0] + 1]
-
-
-def _samples(path: Path, header: Any, data_path: Path, dim: list[int]) -> Vectors:
-    """Return the values, rescaled, in the order of the dimensions reversed."""
-    dtype = nifti.sample_type(path, header)
-    shape = tuple(dim[::-1])
-    offset = nifti.data_offset(path, header) if data_path == path else 0
-    if read_head(data_path, 2) == _GZIP:
-        values = Block(data_path, 0, dtype, shape, "gzip", skip=offset).unpack()
-    else:
-        values = Block(data_path, offset, dtype, shape).reader()(tuple(slice(None) for _ in shape))
-    vectors = as_floats(values, path.name)
-    slope = float(header["scl_slope"])
-    intercept = float(header["scl_inter"])
-    if np.isfinite(slope) and slope != 0 and np.isfinite(intercept) and (slope, intercept) != (1.0, 0.0):
-        with np.errstate(over="ignore"):
-            vectors = vectors.astype(np.float64) * slope + intercept
-    return vectors
-
-
-def _layout(name: str, dim: list[int]) -> tuple[int, tuple[int, ...]]:
-    """Return the number of components and the size of the grid."""
-    if len(dim) == 5 and dim[3] == 1 and dim[4] in (2, 3) and (dim[4] == 3 or dim[2] == 1):
-        return dim[4], tuple(dim[: dim[4]])
-    if len(dim) == 4 and dim[3] == 3:
-        return 3, tuple(dim[:3])
-    advice = f" Fields of 3 x X x Y x Z are of voxelmorph and others: give {say('convention', 'voxelmorph')}."
-    raise FileFormatError(
-        f"{name!r} has the dimensions {' x '.join(map(str, dim))}, but a field has X x Y x Z x 1 x 3, "
-        f"X x Y x 1 x 1 x 2 or X x Y x Z x 3.{advice if len(dim) == 4 and dim[0] == 3 else ''}"
-    )
 
 
 def _grid(frame: Frame, path: Path, notes: list[str]) -> Grid:
@@ -246,36 +205,30 @@ _LPS = ("left-posterior-superior", "lps")
 _WAYS = {"resampling": "fixed_to_moving", "modeling": "moving_to_fixed"}  # Slicer's words
 
 
-def _load_nrrd(path: Path) -> StoredField:
+def _nrrd_field(volume: Volume) -> StoredField:
     """Load vectors and grid of a NRRD file.
 
     The vectors are in the space that the file names. ITK takes their components as they are, so only LPS (and 2D)
     files are clear; another space leaves the frame of the vectors open.
     """
-    fields, header_end = nrrd_files.header_fields(path)
-    sizes = nrrd_files.header_sizes(path, fields)
-    axis = _component_axis(path, fields, sizes)
-    spatial = [i for i in range(len(sizes)) if i != axis]
-    size = tuple(sizes[i] for i in spatial)
-    notes: list[str] = []
-    grid = _grid(nrrd_files.nrrd_frame(path, fields, spatial, size, notes), path, notes)
-    shape = tuple(sizes[::-1])
-    read, _ = nrrd_files.stored_samples(path, fields, header_end, nrrd_files.sample_type(path, fields), shape)
-    values = as_floats(read(tuple(slice(None) for _ in shape)), path.name)
+    name = volume.path.name
+    fields = volume.header
+    if "space directions" not in fields:
+        raise FileFormatError(f"{name!r} has no space directions, so it does not say where its vectors lie.")
     way = fields.get("displacement field type:=", "resampling")
     if way not in _WAYS:
         raise FileFormatError(
-            f"{path.name!r} has displacement field type:={way[:40]}, but 'resampling' (fixed to moving points) or "
+            f"{name!r} has displacement field type:={way[:40]}, but 'resampling' (fixed to moving points) or "
             f"'modeling' (moving to fixed points) is expected."
         )
-    clear = len(size) == 2 or fields.get("space", "").lower() in _LPS
+    d = len(volume.frame.size)
+    clear = d == 2 or fields.get("space", "").lower() in _LPS
     if "measurement frame" in fields:
         words = re.findall(r"[-+0-9.eE]+", fields["measurement frame"])
-        clear = clear and words == [word for word in words if _number(word) is not None]
-        clear = clear and [_number(word) for word in words] == np.eye(len(size)).ravel().tolist()
-    # The file's first axis is the last one here.
-    vectors = np.ascontiguousarray(np.moveaxis(values, -1, 0) if axis == 0 else values)
-    return StoredField(path.name, vectors, grid, "LPS" if clear else None, notes=notes, direction=_WAYS[way])
+        clear = clear and [_number(word) for word in words] == np.eye(d).ravel().tolist()
+    stored = _stored(volume, "LPS" if clear else None)
+    stored.direction = _WAYS[way]
+    return stored
 
 
 def _number(word: str) -> float | None:
@@ -283,52 +236,6 @@ def _number(word: str) -> float | None:
         return float(word)
     except ValueError:
         return None
-
-
-def _component_axis(path: Path, fields: nrrd_files.Fields, sizes: list[int]) -> int:
-    """Return the axis of the components, first or last in the file."""
-    kinds = fields.get("kinds", "").lower().split()
-    d = len(sizes) - 1
-    if d not in (2, 3) or "space directions" not in fields:
-        raise FileFormatError(
-            f"{path.name!r} has {len(sizes)} axes {'and no space directions ' * ('space directions' not in fields)}"
-            f"but a NRRD field has 3 axes in 2D or 4 in 3D, and says where they lie."
-        )
-    directions = re.findall(r"\([^()]*\)|\S+", fields["space directions"])
-    for axis in (0, d):
-        loose = len(directions) == d + 1 and directions[axis].lower() == "none"
-        titled = len(kinds) == d + 1 and kinds[axis] not in ("domain", "space")
-        if sizes[axis] == d and (loose or titled):
-            return axis
-    raise FileFormatError(
-        f"{path.name!r} has the sizes {sizes}, but a field has an axis of {d} components without a space direction, "
-        f"first or last."
-    )
-
-
-def _load_metaimage(path: Path) -> StoredField:
-    """Load vectors and grid of a MetaImage file; ITK's vectors are in the world of the image."""
-    fields, header_end = metaimage.header_fields(path)
-    d = metaimage.whole_numbers(path, "NDims", fields.get("NDims", ""))
-    channels = metaimage.whole_numbers(path, "ElementNumberOfChannels", fields.get("ElementNumberOfChannels", "1"))
-    if fields.get("ObjectType", "Image") != "Image" or d not in (2, 3) or channels != d:
-        raise FileFormatError(
-            f"{path.name!r} is a {d}D {fields.get('ObjectType', 'Image')} with {channels} numbers at each node, "
-            f"but a displacement field is an Image in 2D with 2 or in 3D with 3."
-        )
-    numbers = metaimage.header_numbers(path, "DimSize", fields.get("DimSize", ""), d)
-    if (numbers < 1).any() or (numbers % 1 != 0).any() or (numbers > 2**31).any():
-        raise FileFormatError(f"{path.name!r} has DimSize = {fields['DimSize']!r}, which are not node counts.")
-    size = tuple(int(n) for n in numbers)
-    notes: list[str] = []
-    grid = _grid(metaimage.header_frame(path, fields, size, notes), path, notes)
-    shape = (*size[::-1], channels)
-    read, _ = metaimage.stored_samples(path, fields, header_end, metaimage.sample_type(path, fields), shape)
-    values = as_floats(read(tuple(slice(None) for _ in shape)), path.name)
-    placed = "ElementSpacing" in fields or "ElementSize" in fields
-    return StoredField(
-        path.name, np.ascontiguousarray(np.moveaxis(values, -1, 0)), grid, "LPS", notes=notes, placed=placed
-    )
 
 
 def read_afni_warp(path: Path) -> Transform:

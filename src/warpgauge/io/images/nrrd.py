@@ -10,10 +10,10 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
-from warpgauge.io.files import foreign_decoder, neighbour, read_head
+from warpgauge.io.files import neighbour, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, length_unit
-from warpgauge.io.images.samples import Block, image_of_block, text_reader
-from warpgauge.io.images.stored import RegionReader, StoredImage
+from warpgauge.io.images.samples import Block
+from warpgauge.io.images.volume import Volume
 
 _HEADER_LIMIT = 2**20
 _TYPES = {
@@ -28,30 +28,32 @@ _TYPES = {
     "f4": ("float",),
     "f8": ("double",),
 }
-_ENCODINGS = {"raw": "", "gzip": "gzip", "gz": "gzip", "bzip2": "bzip2", "bz2": "bzip2"}
-_TEXT = ("text", "txt", "ascii")
 _ALIASES = {"datafile": "data file", "byteskip": "byte skip", "lineskip": "line skip", "axismins": "axis mins",
             "axismaxs": "axis maxs", "centerings": "centers"}  # fmt: skip
-_COLOURS = ("rgb-color", "3-color", "rgba-color", "4-color", "vector", "3-vector", "4-vector", "list")
 Fields = dict[str, str]
 
 
-def open_nrrd(path: Path) -> StoredImage:
-    """Describe a NRRD file."""
-    with foreign_decoder(path, "NRRD"):
-        fields, header_end = header_fields(path)
-        sizes = header_sizes(path, fields)
-        notes: list[str] = []
-        spatial, channels = _layout(path, fields, sizes, notes)
-        size = tuple(sizes[i] for i in spatial)
-        frame = nrrd_frame(path, fields, spatial, size, notes)
-        shape = size[::-1] + ((channels,) if channels > 1 else ())
-        dtype = sample_type(path, fields)
-        read, data_path = stored_samples(path, fields, header_end, dtype, shape)
-    return image_of_block(path, "NRRD", frame, size, dtype, channels, read, data_path, notes)
+def open_nrrd(path: Path) -> Volume:
+    """Read the header of a NRRD file."""
+    fields, header_end = _fields(path)
+    sizes = _sizes(path, fields)
+    axis = _axis_of_numbers(path, fields, sizes)
+    spatial = [place for place in range(len(sizes)) if place != axis]
+    if len(spatial) not in (2, 3):
+        raise FileFormatError(
+            f"{path.name!r} has {len(spatial)} spatial axes (sizes {sizes}), but 2 or 3 are read; extract one image."
+        )
+    size = tuple(sizes[place] for place in spatial)
+    notes: list[str] = []
+    frame = _frame(path, fields, spatial, size, notes)
+    count = 1 if axis is None else sizes[axis]
+    shape = size[::-1] if count == 1 else tuple(sizes[::-1])
+    block = _samples(path, fields, header_end, shape)
+    # The first axis of the file is the last one of the array.
+    return Volume(path, "NRRD", frame, block, count, bool(axis), sizes=tuple(sizes), header=fields, notes=notes)
 
 
-def header_fields(path: Path) -> tuple[Fields, int]:
+def _fields(path: Path) -> tuple[Fields, int]:
     """Read the header up to its empty line; a detached header may end with the file."""
     head = read_head(path, _HEADER_LIMIT)
     end = re.search(rb"\r?\n\r?\n", head)
@@ -88,7 +90,7 @@ def _need(path: Path, fields: Fields, key: str) -> str:
     return fields[key]
 
 
-def header_sizes(path: Path, fields: Fields) -> list[int]:
+def _sizes(path: Path, fields: Fields) -> list[int]:
     """Return the sizes of the axes, fastest first."""
     text = _need(path, fields, "sizes")
     words = text.split()
@@ -106,39 +108,30 @@ def header_sizes(path: Path, fields: Fields) -> list[int]:
     return [int(word) for word in words]
 
 
-def _layout(path: Path, fields: Fields, sizes: list[int], notes: list[str]) -> tuple[list[int], int]:
-    """Return the spatial axes (x first) and the number of channels; colours come first in the file."""
+def _axis_of_numbers(path: Path, fields: Fields, sizes: list[int]) -> int | None:
+    """Return the axis along which the numbers of a voxel stand, first or last in the file; None without one."""
     kinds = fields.get("kinds", "").lower().split() or ["???"] * len(sizes)
-    directions = fields.get("space directions", "").split()
+    directions = re.findall(r"\([^()]*\)|\S+", fields.get("space directions", "").lower())
     if len(kinds) != len(sizes):
         raise FileFormatError(f"{path.name!r} has {len(kinds)} kinds for {len(sizes)} axes; its header is damaged.")
-    spatial = [
-        i
-        for i, kind in enumerate(kinds)
-        if kind in ("domain", "space", "???", "none")
-        and not (len(directions) == len(sizes) and directions[i].lower() == "none")
+    others = [
+        axis
+        for axis, kind in enumerate(kinds)
+        if kind not in ("domain", "space", "???", "none")
+        or (len(directions) == len(sizes) and directions[axis] == "none")
     ]
-    others = [i for i in range(len(sizes)) if i not in spatial]
-    if (
-        len(spatial) == 2
-        and others == [0]
-        and sizes[0] in (1, 3, 4)
-        and kinds[0] in (*_COLOURS, "???", "domain", "none")
-    ):
-        if sizes[0] > 1:
-            notes.append(f"The first axis of {sizes[0]} ({kinds[0]}) is read as red, green, blue.")
-        return spatial, sizes[0]
-    if len(spatial) not in (2, 3) or any(sizes[i] > 1 for i in others):
+    if not others:
+        return None
+    if others not in ([0], [len(sizes) - 1]):
         raise FileFormatError(
-            f"{path.name!r} has {len(spatial)} spatial axes and {len(others)} others (sizes {sizes}), but 2 or 3 "
-            f"spatial axes and one channel (or colours in 2D) are expected; extract one image, or read a "
-            f"displacement field with read_transform."
+            f"{path.name!r} has the sizes {sizes}, but the numbers of a voxel are expected along one axis, first or "
+            f"last; extract one image."
         )
-    return spatial, 1
+    return others[0]
 
 
-def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
-    """Return the type of the stored samples, byte order included."""
+def _samples(path: Path, fields: Fields, header_end: int, shape: tuple[int, ...]) -> Block:
+    """Return the block of the samples, in this file or in the one that the header names."""
     name = _need(path, fields, "type").lower()
     code = next((code for code, names in _TYPES.items() if name in names), None)
     if code is None:
@@ -146,55 +139,26 @@ def sample_type(path: Path, fields: Fields) -> np.dtype[Any]:
             f"{path.name!r} has samples of type {name[:40]!r}, but an integer or float type is expected."
         )
     endian = fields.get("endian", "").lower()
-    if endian not in ("little", "big"):
-        if code[1] != "1" and fields.get("encoding", "").lower() not in _TEXT:
-            raise FileFormatError(f"{path.name!r} does not say endian: little or big, which its {name} samples need.")
-        endian = "little"
-    return np.dtype(("<" if endian == "little" else ">") + code)
-
-
-def stored_samples(
-    path: Path, fields: Fields, header_end: int, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> tuple[RegionReader, Path]:
-    """Return a reader of regions of the samples, and the file that holds them."""
-    name = fields.get("data file")
-    if name is not None and (name.split(" ")[0].upper() == "LIST" or "%" in name):
+    if endian not in ("little", "big") and code[1] != "1":
+        raise FileFormatError(f"{path.name!r} does not say endian: little or big, which its {name} samples need.")
+    dtype: np.dtype[Any] = np.dtype((">" if endian == "big" else "<") + code)
+    data = fields.get("data file")
+    if data is not None and (data.split(" ")[0].upper() == "LIST" or "%" in data):
         raise FileFormatError(f"{path.name!r} spreads its slices over several files; save it as one .nrrd file.")
-    data_path = path if name is None else neighbour(path, name)
-    start = header_end if name is None else 0
+    data_path = path if data is None else neighbour(path, data)
+    start = header_end if data is None else 0
     encoding = _need(path, fields, "encoding").lower()
-    skip = {key: _skip(path, fields, key) for key in ("line skip", "byte skip")}
-    start = _after_lines(data_path, start, skip["line skip"])
-    if encoding in _TEXT:
-        return text_reader(data_path, start, dtype, shape), data_path
-    if encoding not in _ENCODINGS:
-        raise FileFormatError(f"{path.name!r} has encoding {encoding[:40]!r}; raw, gzip, bzip2 and text are read.")
-    packed = _ENCODINGS[encoding]
-    if skip["byte skip"] == -1 and not packed:
-        start = data_path.stat().st_size - Block(data_path, 0, dtype, shape).nbytes
-        if start < 0:
-            Block(data_path, 0, dtype, shape).check()
-        return Block(data_path, start, dtype, shape).reader(), data_path
-    after = max(skip["byte skip"], 0)
-    if packed:
-        return Block(data_path, start, dtype, shape, packed, skip=after).reader(), data_path
-    return Block(data_path, start + after, dtype, shape).reader(), data_path
-
-
-def _skip(path: Path, fields: Fields, key: str) -> int:
-    text = fields.get(key, "0")
-    if not re.fullmatch(r"-?[0-9]{1,15}", text) or int(text) < -1:
-        raise FileFormatError(f"{path.name!r} has {key}: {text[:40]!r}, but a whole number is expected.")
-    return int(text)
-
-
-def _after_lines(path: Path, start: int, lines: int) -> int:
-    with path.open("rb") as stream:
-        stream.seek(start)
-        for _ in range(max(lines, 0)):
-            if not stream.readline(_HEADER_LIMIT):
-                raise FileFormatError(f"{path.name!r} ends before the {lines} lines that its header says to skip.")
-        return stream.tell()
+    if encoding not in ("raw", "gzip", "gz"):
+        raise FileFormatError(f"{path.name!r} has encoding {encoding[:40]!r}, but raw and gzip are read; save it so.")
+    if fields.get("line skip", "0") != "0":
+        raise FileFormatError(f"{path.name!r} has lines before its samples (line skip), which is not read; save again.")
+    skip = fields.get("byte skip", "0")
+    if not re.fullmatch(r"-1|[0-9]{1,15}", skip):
+        raise FileFormatError(f"{path.name!r} has byte skip: {skip[:40]!r}, but a whole number is expected.")
+    if encoding != "raw":
+        return Block(data_path, start, dtype, shape, "gzip", skip=max(int(skip), 0))
+    block = Block(data_path, start + max(int(skip), 0), dtype, shape)
+    return block.at_the_end() if skip == "-1" else block
 
 
 _TO_LPS = {
@@ -204,14 +168,15 @@ _TO_LPS = {
 }  # fmt: skip
 
 
-def nrrd_frame(path: Path, fields: Fields, spatial: list[int], size: tuple[int, ...], notes: list[str]) -> Frame:
+def _frame(path: Path, fields: Fields, spatial: list[int], size: tuple[int, ...], notes: list[str]) -> Frame:
     """Return the frame from ``space directions``, otherwise from ``spacings``, otherwise none."""
-    axes = int(fields["dimension"])
     if "space directions" in fields:
         return _oriented(path, fields, spatial, size, notes)
+    if "axis mins" in fields:
+        raise FileFormatError(f"{path.name!r} says by 'axis mins' where it lies, which is not read; save it with ITK.")
     if "spacings" not in fields:
         return Frame(size)
-    spacings = _floats(path, "spacings", fields["spacings"], axes)[spatial]
+    spacings = _floats(path, "spacings", fields["spacings"], int(fields["dimension"]))[spatial]
     if not np.all(np.isfinite(spacings)):
         notes.append("The spacings are not known along every axis, so none is used.")
         return Frame(size)
@@ -220,20 +185,7 @@ def nrrd_frame(path: Path, fields: Fields, spatial: list[int], size: tuple[int, 
             f"{path.name!r} has spacings: {fields['spacings'][:80]!r}, but positive numbers are expected."
         )
     units, factor = _unit(fields.get("units", ""), spatial, notes)
-    affine = np.diag([*spacings, 1.0])
-    affine[:-1, -1] = _axis_origin(path, fields, spatial, spacings, notes)
-    affine[:-1] *= factor
-    return frame_from_affine(path, affine, size, units)
-
-
-def _axis_origin(path: Path, fields: Fields, spatial: list[int], spacings: Floats, notes: list[str]) -> Floats:
-    if "axis mins" not in fields:
-        return np.zeros(len(spatial))
-    mins = _floats(path, "axis mins", fields["axis mins"], int(fields["dimension"]))[spatial]
-    centers = fields.get("centers", "").lower().split()
-    node = [len(centers) > i and centers[i] == "node" for i in spatial]
-    notes.append("The origin comes from 'axis mins': the first centre for node-centred axes, otherwise its outer edge.")
-    return np.where(node, mins, mins + spacings / 2)
+    return frame_from_affine(path, np.diag([*spacings * factor, 1.0]), size, units)
 
 
 def _oriented(path: Path, fields: Fields, spatial: list[int], size: tuple[int, ...], notes: list[str]) -> Frame:
