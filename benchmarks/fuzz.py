@@ -323,7 +323,7 @@ def _hostile_link(rng: random.Random, project: Path, victim: Path) -> None:
 
 
 def _hostile_file(rng: random.Random, project: Path, victim: Path) -> None:
-    names = ("cache/x.lock", "transforms/shift/matrix.txt", "report", "maps", "registration", "annotations.head")
+    names = ("cache/x.lock", "transforms/shift/matrix.txt", "report", "maps", "registration")
     path = project / rng.choice(names)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

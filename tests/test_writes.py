@@ -104,7 +104,7 @@ class Setting:
         shutil.copytree(template, self.project)
         for name in ("projects/victim", "victim", "mirrors"):
             (folder / name).mkdir(parents=True)
-        for name in ("project.json", "candidates.npz", "targets.npz", "events.jsonl", "annotations.head"):
+        for name in ("project.json", "candidates.npz", "targets.npz", "events.jsonl"):
             for victim in ("projects/victim", "victim"):
                 (folder / victim / name).write_text("the victim's")
         (folder / "out").mkdir()
@@ -248,7 +248,7 @@ def test_a_mirror_of_another_log_is_not_touched(setting: Setting) -> None:
     with Project.open(setting.project) as project:
         project.use_mirror(setting.folder / "mirrors")
         mirrored = setting.folder / "mirrors" / project.id
-        project.append(draft("note", "ada", None, {"text": "more"}))
+        project.append(draft("start", "ada"))
     before = {one.name: _digest(one) for one in mirrored.iterdir()}
     content = json.loads((setting.project / "project.json").read_text())
     (setting.project / "project.json").write_text(json.dumps({**content, "program": "hostile"}))
@@ -256,7 +256,6 @@ def test_a_mirror_of_another_log_is_not_touched(setting: Setting) -> None:
         connection.execute("DROP TRIGGER IF EXISTS events_are_never_deleted")
         connection.execute("DELETE FROM events WHERE generation > 3")
     connection.close()
-    (setting.project / "annotations.head").unlink()
     with pytest.warns(SuspiciousDataWarning, match="36 events are missing"):
         opened = Project.open(setting.project)
     with opened, pytest.raises(WarpgaugeError, match="36 events are missing"):
@@ -277,7 +276,6 @@ def test_hard_links_are_never_written_through(setting: Setting, template: Path) 
     kept = setting.folder / "kept"
     in_place = [name for name in names if name.name.startswith(("annotations.", "access.log"))]
     assert Path("access.log") in in_place
-    assert Path("annotations.head") in in_place
     for number, name in enumerate(name for name in names if name not in in_place):
         kept.mkdir(exist_ok=True)
         victim = kept / str(number)
@@ -288,18 +286,18 @@ def test_hard_links_are_never_written_through(setting: Setting, template: Path) 
     setting.run()
 
 
-@pytest.mark.parametrize("name", ["annotations.head", "access.log", "annotations.sqlite", "annotations.sqlite-wal"])
+@pytest.mark.parametrize("name", ["access.log", "annotations.sqlite", "annotations.sqlite-journal"])
 def test_a_hard_link_that_would_be_written_in_place(setting: Setting, name: str) -> None:
-    """A log, its head or the list of logins with a second name is refused, and the other name keeps its content."""
+    """A log, its journal or the list of logins with a second name is refused, and the other name keeps its content."""
     victim = setting.folder / "victim" / "precious"
     path = setting.project / name
     victim.write_bytes(path.read_bytes() if path.exists() else b"precious")
     path.unlink(missing_ok=True)
     os.link(victim, path)
     before = victim.read_bytes()
-    found = setting.run("info", "suggest", "mirror", "serve", "recover")
+    found = setting.run("info", "suggest", "mirror", "serve")
     assert victim.read_bytes() == before
-    assert [code for code, _ in found.outcomes] == [1] * 5
+    assert [code for code, _ in found.outcomes] == [1] * 4
     assert all("second name" in text for _, text in found.outcomes)
     with pytest.raises(WarpgaugeError, match="second name"):
         Project.open(setting.project)

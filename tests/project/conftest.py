@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +18,17 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_project(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> Callable[..., Project]:
+def make_project(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Project]]:
     """Make a project with lattice candidates; further arguments go to Project.create."""
     database = request.getfixturevalue("postgres").url if store == "postgres" else None
 
     def make(name: str = "project", **options: object) -> Project:
         fixed, moving = write_images(tmp_path / "pictures")
         given = {"candidates": grid_points(), "database": database, **options}
-        return Project.create(tmp_path / name, fixed=fixed, moving=moving, **given)
+        made.append(Project.create(tmp_path / name, fixed=fixed, moving=moving, **given))
+        return made[-1]
 
-    return make
+    made: list[Project] = []
+    yield make
+    for project in made:
+        project.close()

@@ -52,7 +52,7 @@ def test_it_is_used_once_it_is_accepted(pair: list[str], tmp_path: Path) -> None
     called("align", str(folder), "--yes", "--rater", "ann")
     assert expected(folder) == pytest.approx([239 - 60, 179 - 50], abs=5)
     with Project.open(folder) as project:
-        events = [(event.kind, event.rater, event.payload["accepted"]) for event in project.events()]
+        events = [(event.kind, event.rater, event.accepted) for event in project.events()]
         assert events == [("align", "warpgauge", None), ("align", "ann", True)]
         assert project.verify().ok
         sd = np.sqrt(np.diag(wg.Session(project).posterior().covariance(np.array([[119.5, 89.5]]))[0]))
@@ -97,7 +97,8 @@ def test_wrong_words_about_an_alignment(pair: list[str], tmp_path: Path) -> None
     with Project.create(tmp_path / "p", fixed=pair[1], moving=pair[3], candidates=30) as project:
         with pytest.raises(InvalidInputError, match="No alignment was proposed"):
             project.answer_alignment(True, "ann")
-        bad = {"matrix": [[1.0, 1.0], [1.0, 1.0]], "offset": [0.0, 0.0], "score": 0.0, "rival": 0.0, "accepted": True}
+        bad = {"matrix": [[1.0, 1.0], [1.0, 1.0]], "offset": [0.0, 0.0], "score": 0.0, "rival": 0.0}
+        bad |= {"accepted": True, "method": "by hand"}
         with pytest.raises(InvalidInputError, match="invertible"):
             project.append(draft("align", "ann", payload=bad))
         with pytest.raises(InvalidInputError, match="accepted"):

@@ -211,7 +211,7 @@ def test_events_without_a_time(folder: Path, time: object):
 def test_times_of_a_wrong_clock(folder: Path, time: str, monkeypatch: pytest.MonkeyPatch):
     """What a computer with a wrong clock wrote is opened as before; verify names the first such event."""
     with Project.open(folder) as project:
-        monkeypatch.setattr("warpgauge.project.event_log.now", lambda: time)
+        monkeypatch.setattr("warpgauge.project.log.now", lambda: time)
         project.append(query(1), place(1))
     use(folder)
     (problem,) = verify_project(folder).problems

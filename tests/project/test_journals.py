@@ -7,6 +7,7 @@ wherever that is.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import struct
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import warpgauge
 from command_tools import call
 from project.tools import place, query
 from warpgauge.cli.app import app
@@ -129,6 +131,45 @@ def huge(folder: Path, victim: Path) -> None:
         stream.truncate(40 * 2**30)
 
 
+def forged_write_ahead(folder: Path, victim: Path) -> None:
+    """Put three events into a write-ahead file, which SQLite uses whatever the header of the log says."""
+    scratch = folder.parent / "scratch.sqlite"
+    shutil.copy(folder / LOG, scratch)
+    with closing(sqlite3.connect(scratch, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        for number in range(EVENTS + 1, EVENTS + 4):
+            connection.execute(
+                "INSERT INTO events SELECT ?, time, rater, kind, query, duration, base_generation, payload, digest "
+                "FROM events WHERE generation = 2",
+                (number,),
+            )
+        shutil.copy(f"{scratch}-wal", folder / f"{LOG}-wal")
+
+
+def empty_write_ahead(folder: Path, victim: Path) -> None:
+    (folder / f"{LOG}-wal").touch()
+
+
+def header_of_write_ahead(folder: Path, victim: Path) -> None:
+    content = bytearray((folder / LOG).read_bytes())
+    content[18] = content[19] = 2
+    (folder / LOG).write_bytes(content)
+
+
+def index_linked(folder: Path, victim: Path) -> None:
+    header_of_write_ahead(folder, victim)
+    (folder / f"{LOG}-shm").symlink_to(os.path.relpath(victim, folder))
+
+
+def index_with_a_second_name(folder: Path, victim: Path) -> None:
+    header_of_write_ahead(folder, victim)
+    os.link(victim, folder / f"{LOG}-shm")
+
+
+def index_alone(folder: Path, victim: Path) -> None:
+    (folder / f"{LOG}-shm").write_bytes(bytes(32768))
+
+
 def honest(folder: Path, victim: Path) -> None:
     (folder / JOURNAL).write_bytes(interrupt(folder))
 
@@ -136,8 +177,9 @@ def honest(folder: Path, victim: Path) -> None:
 REFUSED = [
     *(absolute, relative, linked_journal, journal_linked_to_nothing, linked_log, second_name_of_the_log),
     *(journal_is_the_log, second_name_of_the_journal, pipe, folder_as_journal),
+    *(forged_write_ahead, empty_write_ahead, header_of_write_ahead, index_linked, index_with_a_second_name),
 ]
-HARMLESS = [byte_behind, line_end_behind, sector_filled, in_the_header, huge, honest]
+HARMLESS = [index_alone, byte_behind, line_end_behind, sector_filled, in_the_header, huge, honest]
 
 
 def opened(folder: Path) -> bool:
@@ -200,3 +242,30 @@ def test_recover_follows_no_planted_journal(received: Path, tmp_path: Path) -> N
     absolute(received, victim)
     assert LOG in call("verify", received, "--mend", code=1)
     assert victim.read_text() == "a thesis"
+
+
+def test_an_idle_server_reads_what_a_killed_writer_left(make_project: Make, tmp_path: Path) -> None:
+    """A journal of a transaction that was not ended is rolled back by whoever reads next, writer or not."""
+    with make_project() as project:
+        project.append(query(0), place(0))
+        (project.folder / JOURNAL).write_bytes(interrupt(project.folder))
+        project.sync()
+        assert project.state.generation == EVENTS
+        assert not (project.folder / JOURNAL).exists()
+        project.append(query(1))
+        assert project.verify().ok
+
+
+def test_no_code_opens_the_log_but_sqlite() -> None:
+    """Closing any descriptor of the file ends all locks of the process on it; only the copy for a folder that nobody
+    can write to may."""
+    opening = re.compile(r"\b(?:open|read_bytes|write_bytes|read_text|write_text|copyfile|copy2?|content_hash)\((.*)")
+    source = Path(warpgauge.__file__).parent
+    naming = [path for path in source.rglob("*.py") if re.search(r"annotations\.sqlite|\bFileLog\b", path.read_text())]
+    assert {path.name for path in naming} == {"log.py", "recovery.py", "stores.py", "summaries.py"}
+    calls = [(path.name, call) for path in naming for call in opening.findall(path.read_text())]
+    assert [call for name, call in calls if name == "log.py"] == [
+        "self.path, copy)",
+        'f"{self.path}-journal", f"{copy}-journal", follow_symlinks=False)',
+    ]
+    assert [call for name, call in calls if name != "log.py"] == ["pair.folder, check_images=False) as project:"]

@@ -15,11 +15,11 @@ import pytest
 from PIL import Image
 
 from command_tools import call
-from project.tools import EITHER_STORE, draft, edit, grid_points, place, query, run_statement, skip, write_images
+from project.tools import EITHER_STORE, draft, edit, grid_points, place, query, run_statement, write_images
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import REVOKED, NotAllowedError, Project, ProjectError, Settings, StorageError
 from warpgauge.project.events import Register
-from warpgauge.project.postgres_schema import lock_key
+from warpgauge.project.postgres import lock_key
 
 Make = Callable[..., Project]
 
@@ -85,10 +85,10 @@ def test_targets_elsewhere_do_not_cover(make_project: Make, tmp_path: Path) -> N
         ({"candidates": {"kind": "corners", "counts": 3}}, "specification of the points is wrong"),
         ({"targets": {"kind": "mask"}}, "no mask is given"),
         ({"targets": {"kind": "cloud"}}, "kind of targets must be"),
-        ({"settings": {"alpha": 2}}, "alpha must be a number from"),
+        ({"settings": {"alpha": 2}}, "alpha of the settings is wrong"),
         ({"settings": {"colour": "red"}}, "no setting 'colour'"),
-        ({"settings": {"batch": 2.5}}, "batch must be a whole number"),
-        ({"settings": {"model": "best"}}, "model must be one of default, paper"),
+        ({"settings": {"budget": 2.5}}, "budget of the settings is wrong"),
+        ({"settings": {"model": "best"}}, "should be 'default' or 'paper'"),
         ({"spacing": {"fixed": 1.0, "moved": 2.0}}, "not for 'moved'"),
         ({"spacing": {"fixed": 0.5, "moving": None}, "candidates": 5}, "units"),
     ],
@@ -143,7 +143,7 @@ def test_a_lost_image_is_named_and_linked_anew(make_project: Make, tmp_path: Pat
         project = Project.open(tmp_path / "project")
     said = str(caught[0].message)
     assert f"fixed image is not at {str(tmp_path / 'pictures' / 'fixed.png')!r}" in said
-    assert "relink(fixed=PATH)" in said
+    assert "--fixed PATH" in said
     with pytest.raises(ProjectError, match="is not at"):
         project.image("fixed")
     with pytest.raises(InvalidInputError, match="its content differs"):
@@ -153,7 +153,7 @@ def test_a_lost_image_is_named_and_linked_anew(make_project: Make, tmp_path: Pat
     with Project.open(tmp_path / "project") as mended:
         assert mended.verify().ok
         told = mended.events()[-1]
-        assert (told.kind, sorted(told.payload["images"])) == ("verify", ["fixed", "moving"])
+        assert (told.kind, sorted(told.images)) == ("relink", ["fixed", "moving"])
 
 
 def test_a_changed_image_is_noticed(make_project: Make, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_verify_notices_events_that_were_altered(make_project: Make, store: str)
         if store == "postgres":  # shared with the other tests
             run_statement(project, f"ALTER TABLE EVENTS ENABLE TRIGGER {trigger}")
     assert any(trigger in problem for problem in problems)
-    assert any("Event 3 (edit by ada) is not what was written" in problem for problem in problems)
+    assert any("Event 3 (place by ada) is not what was written" in problem for problem in problems)
 
 
 def test_verify_notices_a_log_that_cannot_be_replayed(make_project: Make) -> None:
@@ -278,63 +278,16 @@ def test_verify_notices_a_log_that_cannot_be_replayed(make_project: Make) -> Non
     with pytest.raises(ProjectError, match="damaged"):
         Project.open(project.folder)
     path.unlink()
-    with pytest.raises(ProjectError, match="no annotation log"):
+    with pytest.raises(ProjectError, match=r"no 'annotations\.sqlite'"):
         Project.open(project.folder)
-
-
-def make_version_1(project: Project) -> None:
-    """Write the log as version 1 had it: no base generation, no digest, two triggers."""
-    events = project.events()
-    project.close()
-    path = project.folder / "annotations.sqlite"
-    path.unlink()
-    (project.folder / "annotations.head").unlink()
-    # Nor did such a version leave a witness.
-    shutil.rmtree(Path(os.environ["XDG_STATE_HOME"]) / "warpgauge" / "heads", ignore_errors=True)
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.executescript(
-        f"""
-        PRAGMA application_id = {0x57474C47};
-        PRAGMA user_version = 1;
-        CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-        INSERT INTO meta VALUES ('project', '{project.id}');
-        CREATE TABLE events (generation INTEGER PRIMARY KEY, time TEXT NOT NULL, rater TEXT NOT NULL,
-            kind TEXT NOT NULL, query INTEGER, duration REAL, payload TEXT NOT NULL) STRICT;
-        CREATE TRIGGER no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'no'); END;
-        CREATE TRIGGER no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'no'); END;
-        """
-    )
-    for event in events:
-        row = (event.generation, event.time, event.rater, event.kind, event.query, event.duration)
-        connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, json.dumps(event.payload)))
-    connection.close()
-
-
-def test_an_older_log_is_brought_forward(make_project: Make) -> None:
-    """A log of version 1 opens with the same state, gains the chain and the triggers, and a copy of it is kept."""
-    project = make_project()
-    project.append(query(0), query(1), place(0, duration=3.5), skip(1))
-    state = project.state.copy()
-    make_version_1(project)
-    with Project.open(project.folder) as migrated:
-        assert migrated.state.cells == state.cells
-        assert migrated.state.queries == state.queries
-        assert migrated.verify().ok
-        migrated.append(edit(0, (1.0, 1.0), base_generation=4))
-    kept = sqlite3.connect(project.folder / "annotations.version1.sqlite")
-    assert kept.execute("PRAGMA user_version").fetchone() == (1,)
-    assert kept.execute("SELECT COUNT(*) FROM events").fetchone() == (4,)
-    kept.close()
-    with Project.open(project.folder) as again:
-        assert again.state.placement("ada", 0).moving == (1.0, 1.0)
 
 
 def test_a_newer_project_is_refused(make_project: Make) -> None:
     """A log or document of a later version says so, and is left untouched."""
     project = make_project()
     project.close()
-    run_statement(project, "PRAGMA user_version = 7")
-    with pytest.raises(ProjectError, match=r"newer warpgauge \(log version 7, this one knows up to 6\)"):
+    run_statement(project, "PRAGMA user_version = 8")
+    with pytest.raises(ProjectError, match=r"another version of warpgauge \(log version 8"):
         Project.open(project.folder)
     path = project.folder / "project.json"
     content = json.loads(path.read_text())
@@ -377,8 +330,8 @@ def test_not_a_project(tmp_path: Path) -> None:
 def test_several_events_are_written_together_or_not_at_all(make_project: Make) -> None:
     """Where one of several events is refused, none is written."""
     with make_project() as project:
-        with pytest.raises(InvalidInputError, match="cannot place this query, which is placed"):
-            project.append(query(0), place(0), place(0))
+        with pytest.raises(InvalidInputError, match="cannot restore this query, which is placed"):
+            project.append(query(0), place(0), draft("restore", "ada", 0))
         assert project.events() == []
         project.append(query(0), place(0), edit(0, (2.0, 2.0)))
         assert project.state.generation == 3
@@ -395,7 +348,7 @@ def test_two_openings_follow_each_other(make_project: Make) -> None:
         one.append(place(0))
         with pytest.raises(ConflictError, match=r"^ada changed this answer at .* \(generation 2, place\)") as caught:
             other.append(place(0, (1.0, 1.0), base_generation=seen))
-        assert caught.value.newer == one.events()[-1].stamp
+        assert caught.value.newer == one.events()[-1]
         assert other.state == one.state
 
 
@@ -408,10 +361,8 @@ def test_settings_change_for_all(make_project: Make) -> None:
             one.change_settings(budget=-1)
         other.sync()
         assert (other.settings.blind, other.settings.budget) == (False, 12)
-        assert (other.events()[-1].kind, other.events()[-1].payload) == (
-            "settings",
-            {"changes": {"blind": False, "budget": 12}},
-        )
+        last = other.events()[-1]
+        assert (last.kind, last.changes) == ("settings", {"blind": False, "budget": 12})
     with Project.open(one.folder) as again:
         assert (again.settings.blind, again.settings.budget) == (False, 12)
 
@@ -421,7 +372,9 @@ def test_roles(make_project: Make) -> None:
     """Where people are registered, raters cannot organise and the revoked cannot write; before, everybody may."""
     with make_project() as project:
         project.append(query(0), place(0))
-        project.append(draft("exclude", "ada", 0, {"of": "ada"}), draft("include", "ada", 0, {"of": "ada"}))
+        project.append(
+            draft("exclude", "ada", 0, {"of": "ada"}), draft("exclude", "ada", 0, {"of": "ada", "excluded": False})
+        )
         project.add_rater("ada", token_hash="h1")
         project.add_rater("vera")
         project.revoke_rater("vera")
@@ -468,18 +421,17 @@ def test_transforms_are_copied_with_their_hash(make_project: Make, tmp_path: Pat
             project.remove_transform("my affine/1")
 
 
-def test_a_reference_stays_one_and_older_logs_have_none(make_project: Make, tmp_path: Path) -> None:
+def test_a_reference_stays_one(make_project: Make, tmp_path: Path) -> None:
     """A reference is kept through a new name and a new opening; anything but true or false is refused."""
     source = tmp_path / "affine.txt"
     source.write_text("1 0 0\n0 1 0\n")
     with make_project() as project:
-        entry = project.add_transform("plain", source)
-        assert "reference" not in entry.payload  # as written before there were references
+        project.add_transform("plain", source)
         project.add_transform("panel", source, reference=True)
         project.rename_transform("panel", "panel 2")
         folder = project.folder
         wrong = {"name": "x", "files": ["transforms/x/a.txt"], "hashes": ["h"], "options": {}, "reference": "yes"}
-        with pytest.raises(InvalidInputError, match="is true or false"):
+        with pytest.raises(InvalidInputError, match="reference of an event"):
             project.append(draft("transform", "organiser", None, wrong))
         project.add_rater("organiser", "organiser")
         project.add_rater("ada", "rater")
@@ -502,9 +454,7 @@ def test_the_wait_for_another_writer_ends(make_project: Make, store: str) -> Non
     """A writer that holds the log for too long ends in a sentence; when it lets go, work goes on."""
     with make_project() as project:
         project.append(query(0))
-        log = project.log
-        log.busy_seconds = 0.2
-        log.close()  # a new connection waits as long as is said now
+        project.log.busy_seconds = 0.2
         if store == "sqlite":
             holder = sqlite3.connect(project.folder / "annotations.sqlite", isolation_level=None)
             holder.execute("BEGIN IMMEDIATE")

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -21,9 +20,9 @@ from warpgauge.cli.app import app
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.project import Project
 from warpgauge.project.errors import ProjectError, StorageError
-from warpgauge.project.event_log import chained_rows
-from warpgauge.project.integrity import recover_project, verify_project
-from warpgauge.project.log_head import Head, head_path, read_head, write_head
+from warpgauge.project.integrity import verify_project
+from warpgauge.project.log import Row
+from warpgauge.project.recovery import recover_project
 
 Make = Callable[..., Project]
 LOG = "annotations.sqlite"
@@ -61,8 +60,6 @@ def test_a_log_that_is_taken_away_under_a_running_project(make_project: Make, tm
         elif how == "replaced":
             shutil.copy(old, project.folder / "new")
             (project.folder / "new").replace(log)
-            for ending in ("-wal", "-shm"):
-                log.with_name(LOG + ending).unlink(missing_ok=True)
         else:
             with sqlite3.connect(log) as connection:
                 connection.execute("DROP TRIGGER events_are_never_deleted")
@@ -92,6 +89,29 @@ def test_a_log_that_is_overwritten_in_place(make_project: Make, tmp_path: Path):
             assert opened.state.generation == acknowledged
 
 
+@pytest.mark.parametrize("how", ["renamed over", "written over"])
+def test_an_older_copy_put_back_between_two_answers(make_project: Make, tmp_path: Path, how: str) -> None:
+    """Ten times in ten, wherever in the work: the next reading and the next writing say so, and nothing follows it."""
+    for number in range(10):
+        with filled(make_project(f"project {number}"), 2) as project:
+            log = project.folder / LOG
+            old = copy_of_log(project, tmp_path / "old.sqlite").read_bytes()
+            for x in range(number + 1):
+                project.append(place(0, (x, 1.0)))
+            if how == "renamed over":
+                (tmp_path / "older").write_bytes(old)
+                (tmp_path / "older").replace(log)
+            else:
+                log.write_bytes(old)
+            with pytest.raises(StorageError, match="lacks event"):
+                project.sync()
+            with pytest.raises(StorageError, match="lacks event"):
+                project.append(place(1))
+            assert log.read_bytes() == old
+        with pytest.warns(SuspiciousDataWarning, match="missing"):
+            Project.open(project.folder).close()
+
+
 def test_a_log_that_comes_back_is_used_again(make_project: Make, tmp_path: Path):
     """A sync client that puts the same events back under the same name does not end the work."""
     with filled(make_project(), 2) as project:
@@ -111,38 +131,26 @@ def test_a_log_that_comes_back_is_used_again(make_project: Make, tmp_path: Path)
     assert Project.open(project.folder).verify().ok
 
 
-@pytest.mark.parametrize("how", ["wal deleted", "wal cut", "last rows removed", "old copy"])
+@pytest.mark.parametrize("how", ["last rows removed", "old copy"])
 def test_a_lost_end_is_named(make_project: Make, tmp_path: Path, how: str):
-    """Verify says which events are missing; opening warns, and nothing is written after the gap."""
+    """Cut while nobody had it open: verify says which events are missing; opening warns, and nothing is written."""
     project = filled(make_project(), 4)
-    log, ahead = project.folder / LOG, project.folder / f"{LOG}-wal"
+    log = project.folder / LOG
     old = copy_of_log(project, tmp_path / "old.sqlite")
     project.append(query(4, (20.0, 20.0)), place(4))
-    broken = tmp_path / "broken"
-    shutil.copytree(project.folder, broken)  # as a killed process leaves it: the write-ahead file is still there
     project.close()
-    log, ahead = broken / LOG, broken / f"{LOG}-wal"
-    if how == "wal deleted":
-        ahead.unlink()
-    elif how == "wal cut":
-        ahead.write_bytes(ahead.read_bytes()[: ahead.stat().st_size // 2])
-    elif how == "old copy":
-        ahead.unlink()
+    if how == "old copy":
         shutil.copy(old, log)
     else:
         with sqlite3.connect(log) as connection:
             connection.execute("DROP TRIGGER events_are_never_deleted")
             connection.execute("DELETE FROM events WHERE generation > 8")
         connection.close()
-    report = CliRunner().invoke(app, ["verify", str(broken)])
+    report = CliRunner().invoke(app, ["verify", str(project.folder)])
     assert report.exit_code == 1
-    if how in ("last rows removed", "old copy"):
-        assert "2 events are missing (numbers 9 to 10)" in report.output
-    elif "are missing" not in report.output:
-        assert "damaged" in report.output
-        return
+    assert "2 events are missing (numbers 9 to 10)" in report.output
     with pytest.warns(SuspiciousDataWarning, match="are missing"):
-        opened = Project.open(broken)
+        opened = Project.open(project.folder)
     with pytest.raises(StorageError, match="recover"):
         opened.append(query(len(opened.state.queries), (30.0, 30.0)))
     opened.close()
@@ -196,11 +204,10 @@ def test_twenty_damaged_logs_are_noticed(make_project: Make, tmp_path: Path):
     for trial in range(20):
         broken = tmp_path / f"broken{trial}"
         shutil.copytree(project.folder, broken)
-        for name in (LOG, f"{LOG}-wal"):
-            data = bytearray((broken / name).read_bytes())
-            for _ in range(rng.randrange(1, 30) if data else 0):
-                data[rng.randrange(len(data))] = rng.randrange(256)
-            (broken / name).write_bytes(data)
+        data = bytearray((broken / LOG).read_bytes())
+        for _ in range(rng.randrange(1, 30)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        (broken / LOG).write_bytes(data)
         report = CliRunner().invoke(app, ["verify", str(broken)])
         assert report.exit_code in (0, 1)
         assert report.exception is None or isinstance(report.exception, SystemExit), report.exception
@@ -214,62 +221,60 @@ def test_twenty_damaged_logs_are_noticed(make_project: Make, tmp_path: Path):
     project.close()
 
 
-def test_a_mirror_that_cannot_be_written_saves_nothing(make_project: Make, tmp_path: Path):
-    """What cannot stand in both copies stands in neither, and is not acknowledged."""
+def lines_of(mirror: Path, project: Project) -> list[Row]:
+    return [tuple(json.loads(line)) for line in (mirror / project.id / "events.jsonl").read_text().splitlines()]
+
+
+@EITHER_STORE
+def test_a_mirror_that_cannot_be_written(make_project: Make, tmp_path: Path) -> None:
+    """What cannot stand in both copies is not acknowledged, at no repetition; with the mirror back, both have it."""
+    mirror = tmp_path / "mirror"
     with filled(make_project(), 1) as project:
-        project.use_mirror(tmp_path / "mirror")
-        shutil.rmtree(tmp_path / "mirror")
-        with pytest.raises(StorageError, match="mirror"):
-            project.append(query(1, (20.0, 20.0)))
-        assert project.state.generation == 2
+        project.use_mirror(mirror)
+        mirror.rename(tmp_path / "elsewhere")
+        for _ in range(2):
+            with pytest.raises(StorageError, match="mirror"):
+                project.append(query(1, (20.0, 20.0)))
+        assert project.state.generation <= 3
+        (tmp_path / "elsewhere").rename(mirror)
+        project.append(query(len(project.state.queries), (21.0, 20.0)))
+        assert lines_of(mirror, project) == project.log.read()
 
 
 @EITHER_STORE
-@pytest.mark.parametrize("how", ["whole", "cut off"])
-def test_what_a_killed_server_left_in_the_mirror_only(make_project: Make, tmp_path: Path, how: str) -> None:
-    """It is not in the log, so nobody was told that it is saved: it is put aside, and work goes on."""
-    with filled(make_project(), 2) as one, Project.open(one.folder) as other:
+def test_what_a_killed_server_left_out_of_the_mirror(make_project: Make, tmp_path: Path) -> None:
+    """A server that was killed after its commit, or in a line of the mirror: the next write of any server adds it."""
+    mirror = tmp_path / "mirror"
+    with filled(make_project(), 2) as one, Project.open(one.folder) as other, Project.open(one.folder) as killed:
         for project in (one, other):
-            project.use_mirror(tmp_path / "mirror")
-        events = tmp_path / "mirror" / one.id / "events.jsonl"
-        generation, digest = one.state.generation, one.fingerprint()
-        (row,) = chained_rows([query(9)], generation, digest)
-        line = json.dumps(row)
-        with events.open("a") as stream:
-            stream.write(line + "\n" if how == "whole" else line[:40])
-        other.append(query(2, (20.0, 20.0)))
-        one.append(query(3, (21.0, 20.0)))
-        assert [tuple(json.loads(text)) for text in events.read_text().splitlines()] == other.log.rows()
-        expected = line if how == "whole" else line[:40]
-        assert (events.parent / "unsaved.jsonl").read_text() == expected + "\n"
-        other.use_mirror(tmp_path / "mirror")
+            project.use_mirror(mirror)
+        killed.append(query(2, (20.0, 20.0)))
+        with (mirror / one.id / "events.jsonl").open("a") as stream:
+            stream.write(json.dumps(killed.log.read()[-1])[:40])
+        other.append(query(3, (20.0, 20.0)))
+        one.append(query(4, (21.0, 20.0)))
+        assert lines_of(mirror, one) == one.log.read()
+        other.use_mirror(mirror)
 
 
 @EITHER_STORE
-def test_a_server_that_begins_waits_for_one_that_writes(make_project: Make, tmp_path: Path) -> None:
-    """An event that stands in the mirror and not yet in the log is not a loss, and is not written twice."""
-    with filled(make_project(), 2) as one, Project.open(one.folder) as other:
-        one.use_mirror(tmp_path / "mirror")
-        mirror, written, free = one.log.mirror, threading.Event(), threading.Event()
-        assert mirror is not None
-        append = mirror.append
-
-        def slowly(rows: list[Any]) -> int:
-            size = append(rows)
-            written.set()
-            assert free.wait(20)
-            return size
-
-        mirror.append = slowly  # type: ignore[method-assign, assignment]
-        writer = threading.Thread(target=lambda: one.append(query(2, (20.0, 20.0))))
-        writer.start()
-        assert written.wait(20)
-        threading.Timer(0.3, free.set).start()
-        other.use_mirror(tmp_path / "mirror")
-        writer.join(20)
-        other.append(query(3, (21.0, 20.0)))
-        events = tmp_path / "mirror" / one.id / "events.jsonl"
-        assert [tuple(json.loads(text)) for text in events.read_text().splitlines()] == other.log.rows()
+def test_servers_that_share_a_mirror(make_project: Make, tmp_path: Path) -> None:
+    """Two servers that write at once, and one that begins meanwhile: each event stands there once and in order."""
+    mirror = tmp_path / "mirror"
+    with filled(make_project(), 2) as one, Project.open(one.folder) as other, Project.open(one.folder) as late:
+        for project in (one, other):
+            project.use_mirror(mirror)
+        writers = [
+            threading.Thread(target=lambda name=name, at=at: [at.append(place(0, (x, 5.0), name)) for x in range(20)])
+            for name, at in (("ada", one), ("ben", other))
+        ]
+        for writer in writers:
+            writer.start()
+        late.use_mirror(mirror)
+        for writer in writers:
+            writer.join()
+        assert lines_of(mirror, late) == late.log.read()
+        assert len(late.log.read()) == 44
 
 
 def test_mirror_that_does_not_fit(make_project: Make, tmp_path: Path):
@@ -283,21 +288,6 @@ def test_mirror_that_does_not_fit(make_project: Make, tmp_path: Path):
         other.use_mirror(tmp_path / "mirror")
     with Project.open(copy) as other, pytest.raises(InvalidInputError, match="outside"):
         other.use_mirror(copy / "maps")
-
-
-def test_head_survives_a_torn_write(tmp_path: Path):
-    """A line that was cut in the middle leaves the one before it; an older head never replaces a newer one."""
-    log = tmp_path / LOG
-    for generation in (1, 2, 3):
-        write_head(log, Head(generation, f"{generation:064x}", "2026-01-01T00:00:00Z"))
-    write_head(log, Head(2, "f" * 64, "2026-01-01T00:00:00Z"))
-    assert read_head(log) == Head(3, f"{3:064x}", "2026-01-01T00:00:00Z")
-    data = head_path(log).read_bytes()
-    at = data.index(f"{3:064x}".encode())
-    head_path(log).write_bytes(data[:at] + b"torn" + data[at + 4 :])
-    assert read_head(log) == Head(2, f"{2:064x}", "2026-01-01T00:00:00Z")
-    head_path(log).write_bytes(b"")
-    assert read_head(log) is None
 
 
 @pytest.mark.parametrize("kept", [0, 4])
@@ -337,8 +327,7 @@ def test_a_database_that_went_another_way_is_left_alone(make_project: Make, post
 
 
 def without_end(folder: Path, kept: int) -> None:
-    """Remove the end of a log and its head together, as somebody with access to the folder would."""
-    (folder / "annotations.head").unlink()
+    """Remove the end of a log, as somebody with access to the folder would."""
     with closing(sqlite3.connect(folder / LOG, isolation_level=None)) as log:
         triggers = log.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
@@ -349,8 +338,8 @@ def without_end(folder: Path, kept: int) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 2])
-def test_a_log_and_its_head_removed_together_are_noticed(make_project: Make, kept: int):
-    """The state folder of whoever wrote is the second witness: the loss is named, and nothing is written after it."""
+def test_an_end_removed_without_a_trace_is_noticed(make_project: Make, kept: int):
+    """The state folder of whoever wrote is the witness: the loss is named, and nothing is written after it."""
     project = make_project()
     for number in range(3):
         project.append(query(number), place(number))
@@ -371,7 +360,7 @@ def test_a_log_and_its_head_removed_together_are_noticed(make_project: Make, kep
 
 
 def test_what_could_not_be_checked_is_said(make_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """On another computer, and for a copy in another folder, there is no second witness: verify says so."""
+    """On another computer, and for a copy in another folder, there is no witness: verify says so."""
     project = make_project(copy=True)
     project.append(query(0), place(0))
     project.close()
@@ -386,13 +375,13 @@ def test_what_could_not_be_checked_is_said(make_project: Make, tmp_path: Path, m
     shutil.copytree(project.folder, copy)
     assert verify_project(copy).unchecked
     told = CliRunner().invoke(app, ["verify", str(copy)]).output
-    assert "not checked  Whether the ends of the log" in told
+    assert "not checked  Whether the end of the log" in told
 
 
 def test_a_state_folder_that_cannot_be_written_stops_nobody(
     make_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The second witness is no condition of an acknowledgement."""
+    """The witness is no condition of an acknowledgement."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
@@ -407,8 +396,6 @@ def test_the_same_log_in_another_file_is_read_at_once(make_project: Make, tmp_pa
         project.append(query(0), place(0))
         with closing(sqlite3.connect(project.folder / LOG)) as log, closing(sqlite3.connect(tmp_path / "copy")) as copy:
             log.backup(copy)
-        for ending in ("-wal", "-shm"):
-            (project.folder / f"{LOG}{ending}").unlink(missing_ok=True)
         (tmp_path / "copy").replace(project.folder / LOG)
         assert project.state.generation == 2
         project.append(query(1), place(1))

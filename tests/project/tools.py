@@ -20,7 +20,7 @@ from warpgauge.project import Event, Project
 from warpgauge.project.document import write_document
 from warpgauge.project.events import read_event
 from warpgauge.project.permission import permit_new
-from warpgauge.project.postgres_schema import store_rows
+from warpgauge.project.postgres import store_rows
 
 SIZE = (64, 48)
 PLACED = {"moving": [11.0, 12.0], "covariance": [[1.0, 0.2], [0.2, 2.0]], "alpha": 0.01}
@@ -46,7 +46,7 @@ def clone(folder: Path, target: Path) -> Path:
     with Project.open(folder, check_images=False) as project:
         if project.document.database is not None:
             changed = replace(project.document, id=str(uuid.uuid4()))
-            store_rows(project.document.database, changed.id, project.log.rows())
+            store_rows(project.document.database, changed.id, project.log.read())
             write_document(target, changed)
             permit_new(target, changed)
     return target

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 RATERS = ("ada", "ben")
-KINDS = ("place", "place", "place", "edit", "edit", "skip", "restore", "disable", "enable", "undo", "undo", "redo")
+KINDS = ("place", "place", "place", "place", "place", "skip", "restore", "disable", "enable", "undo", "undo", "redo")
 
 
 class Zygote:
@@ -62,7 +62,7 @@ def acknowledged(path: Path) -> list[dict[str, Any]]:
 
 def random_action(project: Any, rng: random.Random) -> Any:
     """Do a random action, which may turn out not to be possible."""
-    from project.tools import draft, edit, place, skip, step
+    from project.tools import draft, place, skip, step
     from warpgauge.errors import InvalidInputError
 
     rater, kind = rng.choice(RATERS), rng.choice(KINDS)
@@ -71,12 +71,15 @@ def random_action(project: Any, rng: random.Random) -> Any:
         if kind in ("undo", "redo"):
             steps = (project.state.done if kind == "undo" else project.state.undone).get(rater)
             return project.append(step(project, kind, rater))[0] if steps else None
-        draft = {
-            "place": lambda: place(number, point, rater),
-            "edit": lambda: edit(number, point, rater),
-            "skip": lambda: skip(number, "ambiguous", rater, "cannot tell"),
-        }.get(kind, lambda: draft(kind, rater, number))()
-        return project.append(draft)[0]
+        if kind == "place":
+            event = place(number, point, rater)
+        elif kind == "skip":
+            event = skip(number, "ambiguous", rater, "cannot tell")
+        elif kind == "enable":
+            event = draft("disable", rater, number, {"disabled": False})
+        else:
+            event = draft(kind, rater, number)
+        return project.append(event)[0]
     except InvalidInputError:
         return None
 
@@ -90,7 +93,7 @@ def _random_actions(folder: str, out: int, seed: int, count: int) -> None:
         event = random_action(project, rng)
         if event is not None:
             done += 1
-            _acknowledge(out, event)
+            _acknowledge(out, project, event)
 
 
 def _write_queries(folder: str, out: int, rater: str, count: int) -> None:
@@ -109,7 +112,7 @@ def _write_queries(folder: str, out: int, rater: str, count: int) -> None:
             continue
         done += 1
         for event in events:
-            _acknowledge(out, event)
+            _acknowledge(out, project, event)
 
 
 def _limited(folder: str, out: int, limit: int) -> None:
@@ -123,14 +126,15 @@ def _limited(folder: str, out: int, limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     for x in range(10_000):
         try:
-            _acknowledge(out, project.append(edit(0, (x, 1.0)))[0])
+            _acknowledge(out, project, project.append(edit(0, (x, 1.0)))[0])
         except WarpgaugeError as error:
             os.write(out, (json.dumps({"error": str(error), "type": type(error).__name__}) + "\n").encode())
             return
 
 
-def _acknowledge(out: int, event: Any) -> None:
-    line = {"generation": event.generation, "digest": event.digest, "kind": event.kind, "rater": event.rater}
+def _acknowledge(out: int, project: Any, event: Any) -> None:
+    digest = project.fingerprint(event.generation)
+    line = {"generation": event.generation, "digest": digest, "kind": event.kind, "rater": event.rater}
     os.write(out, (json.dumps(line) + "\n").encode())
 
 

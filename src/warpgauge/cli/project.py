@@ -536,7 +536,7 @@ def verify(
 
 def _mend(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) -> None:
     """Rebuild a log and say what came of it."""
-    from warpgauge.project.integrity import recover_project
+    from warpgauge.project.recovery import recover_project
 
     done = recover_project(project, mirror, accept_loss=accept_loss)
     events = counted(done.events, "event")
@@ -546,8 +546,7 @@ def _mend(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) 
         click.echo(f"The log is intact: {events}; nothing was changed.")
     elif done.database:
         click.echo(
-            f"The database {done.database} now holds {events}: {done.from_log} were there, {done.from_mirror} came "
-            "from the mirror."
+            f"{done.database} now holds {events}: {done.from_log} were there, {done.from_mirror} came from the mirror."
         )
     else:
         lost = f"; lost: {counted(done.lost, 'acknowledged event')}" if done.lost else "; no acknowledged event is lost"
@@ -575,7 +574,7 @@ def copy(project: Path, target: str, as_json: bool) -> None:
     set PGPASSWORD, use a passfile (~/.pgpass), or put the whole address into WARPGAUGE_DATABASE. Needs the extra
     "postgres".
     """
-    from warpgauge.project.log_copy import copy_log
+    from warpgauge.project.stores import copy_log
 
     done = copy_log(project, target)
     if as_json:

@@ -18,13 +18,14 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
 from warpgauge.project.document import Document, ImageRecord, write_document
-from warpgauge.project.event_log import now
 from warpgauge.project.foregrounds import make_foregrounds, missing_area, store_foreground
 from warpgauge.project.images import RELINKED, Spacing, copy_into, record_of, relative_path, unwritable
+from warpgauge.project.log import now
 from warpgauge.project.permission import permit_new
 from warpgauge.project.points import Progress, make_candidates, make_targets, read_on_grid, store
+from warpgauge.project.postgres import stored_address
 from warpgauge.project.settings import Settings
-from warpgauge.project.stores import store_at
+from warpgauge.project.stores import create_log
 
 FOLDERS: tuple[str, ...] = ("transforms", "maps", "report")
 
@@ -75,7 +76,8 @@ def create_project(
         grid = images["fixed"].grid
         area = missing_area(read_on_grid(missing, grid, "mask of what has no match"), grid)
         found, aims = found.outside(area, "candidates"), aims.outside(area, "targets")
-    project_id, log = str(uuid.uuid4()), store_at(database)
+    project_id = str(uuid.uuid4())
+    address = None if database is None else stored_address(database)
     fresh = folder.parent / f".{folder.name}.{project_id[:8]}"
     try:
         fresh.mkdir(parents=True)
@@ -102,10 +104,10 @@ def create_project(
                 side: store_foreground(fresh, side, made, from_mask=f"{side}_mask" in images)
                 for side, made in foregrounds.items()
             },
-            log.address,
+            address,
             secrets.randbits(64),
         )
-        log.create(fresh, project_id)
+        create_log(fresh, project_id, database)
         write_document(fresh, document)
         sync_folder(fresh)
         fresh.rename(folder)

@@ -20,6 +20,7 @@ from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
 from warpgauge.io.inside import name_problem
 from warpgauge.project.errors import ConflictError, NotAllowedError, ProjectError
+from warpgauge.project.log import Row
 from warpgauge.project.names import check_new_name
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
@@ -45,7 +46,6 @@ from warpgauge.project.values import (
     Whole,
 )
 
-Row = tuple[Any, ...]
 KINDS: dict[str, type[Event]] = {}
 LARGEST_PAYLOAD = 1_000_000
 _LONGEST_TIME = 40

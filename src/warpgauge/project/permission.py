@@ -21,7 +21,7 @@ from pathlib import Path
 from warpgauge.project.document import Document
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
 from warpgauge.project.own_state import is_private, private_folder, state_files
-from warpgauge.project.stores import store_of
+from warpgauge.project.postgres import VARIABLE as DATABASE_VARIABLE
 
 VARIABLE = "WARPGAUGE_TRUST"
 _TRUSTED = "trusted.jsonl"
@@ -40,7 +40,9 @@ def outside_places(folder: Path, document: Document) -> list[str]:
     places = {Path(os.path.realpath(folder / path)) for path in named}
     places |= set(_link_targets(folder))
     outside = sorted(str(place) for place in places if not place.is_relative_to(root))
-    return [*outside, *store_of(document).outside]
+    if document.database is not None and not os.environ.get(DATABASE_VARIABLE):
+        outside.append(document.database)
+    return outside
 
 
 def _link_targets(folder: Path) -> Iterator[Path]:
@@ -126,8 +128,7 @@ def _key(folder: Path, document: Document) -> str:
     links = sorted(str(place) for place in set(_link_targets(folder)) if not place.is_relative_to(root))
     images = sorted(record.path for record in document.images.values())
     named = [document.id, images, links]
-    address = store_of(document).address
-    text = json.dumps(named if address is None else [*named, address])
+    text = json.dumps(named if document.database is None else [*named, document.database])
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import threading
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from warpgauge.candidates import Foreground, LabelRegions
 from warpgauge.core.arrays import Bools
 from warpgauge.core.kernels import Regions
 from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
-from warpgauge.geometry import Floats
+from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
+from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
 from warpgauge.project import alignments, transforms
 from warpgauge.project.creation import create_project, settings_of
 from warpgauge.project.document import Document, read_document, write_document
-from warpgauge.project.errors import ProjectError
-from warpgauge.project.event_log import EventLog
-from warpgauge.project.event_store import EventStore, StateLock
+from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.events import (
     Align,
     ChangeSettings,
@@ -31,18 +34,22 @@ from warpgauge.project.events import (
     Register,
     Relink,
     SetTransform,
+    advance,
     authorise,
+    check_sequence,
     read_events,
+    replay,
 )
-from warpgauge.project.folder import ProjectFolder
-from warpgauge.project.foregrounds import Wanted
-from warpgauge.project.images import Spacing, relinked
+from warpgauge.project.foregrounds import Wanted, found_again, load_foreground, missing_area
+from warpgauge.project.images import Spacing, image_problem, missing_image, open_image, relinked
 from warpgauge.project.integrity import VerifyReport, verify_project
+from warpgauge.project.log import MEND, Log, Row
+from warpgauge.project.mirror import Mirror
 from warpgauge.project.permission import check_permission, permit_new
-from warpgauge.project.points import Progress
+from warpgauge.project.points import Progress, load
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
-from warpgauge.project.stores import store_of
+from warpgauge.project.stores import open_log
 from warpgauge.project.values import ORGANISER
 
 if TYPE_CHECKING:
@@ -51,20 +58,64 @@ if TYPE_CHECKING:
 Role = Literal["rater", "organiser"]
 
 
-class Project(ProjectFolder):
-    """A project on disk. Make one with `create`, open one with `open`.
+# So long after a refused write others are expected to be refused: pages that wait try again at least every 5 seconds.
+REFUSED_SECONDS = 6.0
 
-    May be used by several threads; several processes may each open the same folder.
 
-    Attributes
-    ----------
-    folder : Path
+class StateLock:
+    """A lock that a thread may take several times over; while it is held, the log is read once and not again.
+
+    ``fresh`` is whether the state was brought up to date since the lock was taken.
     """
 
-    def __init__(self, folder: Path, document: Document, store: EventStore) -> None:
-        super().__init__(folder)
-        self._store = store
-        self._document, self._document_at = document, store.known.images_generation
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self.fresh = False
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take the lock; return False where another thread holds it and ``blocking`` is False."""
+        taken = self._lock.acquire(blocking=blocking)
+        if taken:
+            self._depth += 1
+            self.fresh = self.fresh and self._depth > 1
+        return taken
+
+    def release(self) -> None:
+        """Release the lock once; it is free after as many calls as it was taken."""
+        self._depth -= 1
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Project:
+    """A project on disk. Make one with `create`, open one with `open`.
+
+    May be used by several threads; several processes may each open the same folder. ``folder`` is its path, ``log`` the
+    store of the events, and ``known`` the state when this process last looked at the log, which is not to be changed.
+    Hold ``lock`` to read several things of one state, which then stays as it is.
+    """
+
+    def __init__(self, folder: Path, document: Document, log: Log) -> None:
+        self.folder, self.log = folder, log
+        self.lock = StateLock()
+        self._document = document
+        self._refused: tuple[float, StorageError] | None = None
+        self._opened_readonly = log.readonly
+        self.known = State()
+        self._document_at = 0
+        rows = log.read()
+        self._follow(rows)
+        self._document_at = self.known.images_generation
+        problem = log.missing_end(rows)
+        if problem is not None:
+            warnings.warn(f"{problem} Nothing can be saved: {MEND}.", SuspiciousDataWarning, stacklevel=3)
 
     def annotate(self, *, rater: str | None = None, height: int = 720, jupyter: str | None = None) -> Any:
         """Open the annotator inside a notebook's cell, served from this process.
@@ -178,14 +229,13 @@ class Project(ProjectFolder):
         path = Path(folder)
         document = read_document(path)
         check_permission(path, document, trust)
-        log = store_of(document).open(path, document.id)
+        log = open_log(path, document)
         if log.project_id != document.id:
-            log.close()
             raise ProjectError(
                 f"The annotation log in {str(path)!r} belongs to another project than its project.json; files of two "
                 f"projects were mixed: put back the right one."
             )
-        project = cls(path, document, EventStore(log, document.images["fixed"].grid.d))
+        project = cls(path, document, log)
         if check_images:
             for problem in project.image_problems():
                 warnings.warn(problem, SuspiciousDataWarning, stacklevel=2)
@@ -193,7 +243,7 @@ class Project(ProjectFolder):
 
     def close(self) -> None:
         """Close the log."""
-        self._store.log.close()
+        self.log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -216,7 +266,7 @@ class Project(ProjectFolder):
     @property
     def document(self) -> Document:
         """What ``project.json`` says; read again when another process has linked images anew."""
-        generation = self._store.known.images_generation
+        generation = self.known.images_generation
         if generation != self._document_at:
             self._document, self._document_at = read_document(self.folder), generation
         return self._document
@@ -224,7 +274,7 @@ class Project(ProjectFolder):
     @property
     def settings(self) -> Settings:
         """How it is annotated: what ``project.json`` says, with all changes of the log since."""
-        changes = self._store.known.settings
+        changes = self.known.settings
         return self.document.settings.changed(**changes) if changes else self.document.settings
 
     @property
@@ -236,12 +286,93 @@ class Project(ProjectFolder):
     @property
     def readonly(self) -> bool:
         """Whether the folder could not be opened for writing."""
-        return self._store.log.readonly
+        return self.log.readonly
 
     @property
-    def lock(self) -> StateLock:
-        """Held while the state changes; hold it to read several things of one state, which then stays as it is."""
-        return self._store.lock
+    def id(self) -> str:
+        """Identifier, the same for all copies of the project."""
+        return self.document.id
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        return self.fixed_grid.d
+
+    @property
+    def units(self) -> str:
+        """World unit."""
+        return self.fixed_grid.units
+
+    @property
+    def fixed_grid(self) -> Grid:
+        """Frame of the fixed image."""
+        return self.document.images["fixed"].grid
+
+    @property
+    def moving_grid(self) -> Grid:
+        """Frame of the moving image."""
+        return self.document.images["moving"].grid
+
+    @cached_property
+    def candidates(self) -> Floats:
+        """World points of the fixed image that may be asked for."""
+        return load(self.folder, self.document.candidates, "candidates")
+
+    @cached_property
+    def targets(self) -> Floats:
+        """World points of the fixed image at which the transformation matters."""
+        return load(self.folder, self.document.targets, "targets")
+
+    @cached_property
+    def fixed_foreground(self) -> Foreground | None:
+        """Tissue or body in the fixed image; None where it was switched off, or in projects of early versions."""
+        return self._foreground("fixed")
+
+    @cached_property
+    def moving_foreground(self) -> Foreground | None:
+        """Tissue or body in the moving image; None as for the fixed one."""
+        return self._foreground("moving")
+
+    def _foreground(self, side: Literal["fixed", "moving"]) -> Foreground | None:
+        record = self.document.foregrounds.get(side)
+        if record is None:
+            return None
+        found = load_foreground(self.folder, record)
+        if found is not None:
+            return found
+        mask = self.image("fixed_mask" if side == "fixed" else "moving_mask") if record.source == "mask" else None
+        return found_again(record, self.image(side), mask)
+
+    @cached_property
+    def given_regions(self) -> LabelRegions | None:
+        """Parts of the fixed image that may move on their own, by label image; None where there are none."""
+        if "regions" not in self.document.images:
+            return None
+        return LabelRegions.of(self.image("regions").read(), self.fixed_grid, "The label image of the regions")
+
+    @cached_property
+    def masked_missing(self) -> Foreground | None:
+        """What has no match in the moving image, by its mask; None where the project has none."""
+        if "missing" not in self.document.images:
+            return None
+        return missing_area(self.image("missing").read(), self.fixed_grid)
+
+    def image(self, role: str) -> Image:
+        """Open an image; raises when it is missing or changed."""
+        if role not in self.document.images:
+            raise InvalidInputError(f"The project has no {role.replace('_', ' ')}.")
+        return open_image(self.folder, self.document.images[role], role)
+
+    def image_problems(self, *, thorough: bool = False) -> list[str]:
+        """Return which images are missing or changed, one sentence each."""
+        records = self.document.images.items()
+        problems = (image_problem(self.folder, record, role, thorough=thorough) for role, record in records)
+        return [problem for problem in problems if problem is not None]
+
+    def missing_images(self) -> list[str]:
+        """Return which images are not where they should be, one sentence each; no image is opened."""
+        problems = (missing_image(self.folder, record, role) for role, record in self.document.images.items())
+        return [problem for problem in problems if problem is not None]
 
     @property
     def alignment(self) -> Alignment | None:
@@ -285,16 +416,29 @@ class Project(ProjectFolder):
 
     @property
     def state(self) -> State:
-        """What the log says now, events of other processes included; not to be changed."""
-        return self._store.state
+        """What the log says, with events of other processes: now, or as first read since the caller took the lock.
+
+        It is not to be changed.
+        """
+        with self.lock:
+            if not self.lock.fresh:
+                self.sync()
+            return self.known
 
     def sync(self) -> None:
         """Read what other processes have written since."""
-        self._store.sync()
+        with self.lock:
+            self._follow(self.log.read(self.known.generation))
+            self.lock.fresh = True
+
+    def _follow(self, rows: Iterable[Row]) -> None:
+        """Advance the state by what stands in the log."""
+        with project_content("The annotation log", MEND):
+            replay(read_events(row for row in rows if row[0] > self.known.generation), self.d, self.known)
 
     def events(self, after: int = 0) -> list[Event]:
         """Return the events of the log with a generation above ``after``."""
-        return list(read_events(self._store.log.read(after)))
+        return list(read_events(self.log.read(after)))
 
     def append(self, *new: Event) -> tuple[Event, ...]:
         """Write events, all or none; when this returns they are on the disk.
@@ -310,7 +454,43 @@ class Project(ProjectFolder):
         StorageError
             When it could not be written; then nothing was.
         """
-        return self._store.append(*new)
+
+        def decide(state: State) -> Sequence[Event]:
+            check_sequence(state, new, self.d)
+            return new
+
+        return self._write(decide)
+
+    def _write(self, decide: Callable[[State], Sequence[Event]]) -> tuple[Event, ...]:
+        """Write the events that ``decide`` returns while no other process can write; none where it raises."""
+        decided: list[Event] = []
+
+        def on_fresh(fresh: list[Row]) -> list[Row]:
+            self._follow(fresh)
+            decided.extend(decide(self.known))
+            return [event.columns() for event in decided]
+
+        with self.lock:
+            try:
+                rows = self.log.append(self.known.generation, on_fresh)
+            except StorageError as error:
+                self._refused = time.monotonic(), error
+                raise
+            self._refused = None
+            written = []
+            for event, row in zip(decided, rows, strict=True):
+                written.append(event.model_copy(update={"generation": row[0], "time": row[1]}))
+                advance(self.known, written[-1])
+            self.lock.fresh = True
+            return tuple(written)
+
+    def check_ready(self) -> None:
+        """Raise while the log cannot be read, or writes are refused; one that was opened to be read is ready."""
+        self.log.last_generation()
+        if self._refused is not None and time.monotonic() - self._refused[0] < REFUSED_SECONDS:
+            raise self._refused[1]
+        if self.readonly and not self._opened_readonly:
+            raise StorageError("The log may only be read now, so nothing can be saved.")
 
     def change_settings(self, rater: str = ORGANISER, **changes: Any) -> Settings:
         """Change settings, for all who use the project; the change is an event of the log."""
@@ -344,32 +524,27 @@ class Project(ProjectFolder):
         paths = {role: LinkedImage(path=one.path, content_hash=one.content_hash) for role, one in told.items()}
         event = Relink(rater=rater, images=paths)
 
+        former: list[Document] = []
+
         def decide(state: State) -> list[Event]:
             # While no other process can write, so that two of them cannot cross.
             authorise(state, event)
-            write_document(self.folder, replace(read_document(self.folder), images=images))
+            former.append(read_document(self.folder))
+            write_document(self.folder, replace(former[0], images=images))
             return [event]
 
-        self._store.write(decide)
+        try:
+            self._write(decide)
+        except BaseException:
+            if former:
+                write_document(self.folder, former[0])
+            raise
         permit_new(self.folder, self.document)
 
     def use_mirror(self, folder: PathLike) -> None:
         """Append every further event also to a second copy of the log in another folder, before it is acknowledged."""
-        self._store.log.use_mirror(Path(folder))
-
-    @property
-    def log(self) -> EventLog:
-        """The store of the events, for those who run servers: leases, notifications, whether it can be reached."""
-        return self._store.log
-
-    def check_ready(self) -> None:
-        """Raise while the log cannot be read, or writes to it are refused."""
-        self._store.check_ready()
-
-    @property
-    def known(self) -> State:
-        """What the log said when this process last looked; not to be changed."""
-        return self._store.known
+        with self.lock:
+            self.log.use_mirror(Mirror(Path(folder), self.folder, self.id))
 
     def add_rater(
         self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER
@@ -470,5 +645,5 @@ class Project(ProjectFolder):
         Empty where there is no such event.
         """
         at = self.state.generation if generation is None else generation
-        rows = self._store.log.read(at - 1) if at > 0 else []
+        rows = self.log.read(at - 1) if at > 0 else []
         return str(rows[0][-1]) if rows else ""

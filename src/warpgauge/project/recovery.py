@@ -4,160 +4,140 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line, sync_folder
-from warpgauge.io.inside import Inside
-from warpgauge.project import sqlite_schema as schema
-from warpgauge.project.chain import Row, chained
-from warpgauge.project.errors import ProjectError
-from warpgauge.project.log_head import Head, newest, read_head, write_head
-from warpgauge.project.mirror import EVENTS, read_mirror
-from warpgauge.project.sqlite_log import SqliteLog
-from warpgauge.project.sqlite_schema import SELECT, put_aside
-from warpgauge.project.witness import Witness
+from warpgauge.project import postgres
+from warpgauge.project.document import read_document
+from warpgauge.project.errors import ProjectError, project_content
+from warpgauge.project.events import read_events, replay
+from warpgauge.project.log import (
+    FILE,
+    SELECT,
+    FileLog,
+    Row,
+    check_alone,
+    check_schema,
+    connected,
+    lost_end,
+    put_aside,
+    unbroken,
+)
+from warpgauge.project.mirror import read_mirror
+from warpgauge.project.own_state import LastEvent, Witness
+from warpgauge.project.permission import check_permission
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Result of a recovery.
-
-    Attributes
-    ----------
-    events : int
-        In the log now.
-    from_log, from_mirror : int
-        Where they came from.
-    lost : int
-        Events that had been acknowledged and are in neither.
-    kept : str
-        Name of the former log, kept beside the new one; empty where there was nothing to do, and for a database.
-    database : str
-        The address, without a password, of the database that holds the log; empty for a file.
-    """
+    """Result of a recovery."""
 
     events: int
+    """In the log now."""
     from_log: int
     from_mirror: int
     lost: int
+    """Events that had been acknowledged and are in neither."""
     kept: str
+    """Name of the former log, kept beside the new one; empty where there was nothing to do, and for a database."""
     database: str = ""
+    """The database that holds the log, for sentences; empty for a file."""
 
 
-@dataclass(frozen=True)
-class Lost:
-    """A log that is to be rebuilt.
+def recover_project(folder: Path, mirror: Path | None = None, *, accept_loss: bool = False) -> Recovery:
+    """Rebuild the log of a project; nothing is deleted, the former log stays beside the new one.
 
-    Attributes
-    ----------
-    folder, project_id
-        Of the project.
-    mirrored : list of Row or None
-        What a mirror has, where there is one.
-    accept_loss : bool
-        Whether to go on where acknowledged events are in neither.
-    check : callable
-        Replays rows, and raises where that is impossible.
+    A log in a database gets what it lacks from the mirror; an empty database gets all of it. ``mirror`` is the folder
+    that was given to ``annotate --mirror``, or one project's folder in it. Where acknowledged events are in neither,
+    that is an error and nothing is changed, unless ``accept_loss``.
     """
+    document = read_document(folder)
+    check_permission(folder, document, None)
+    mirrored = None if mirror is None else read_mirror(mirror, document.id)
 
-    folder: Path
-    project_id: str
-    mirrored: list[Row] | None
-    accept_loss: bool
-    check: Callable[[list[Row]], None]
+    def check(rows: list[Row]) -> None:
+        with project_content("The recovered log", "use another copy"):
+            replay(read_events(rows), document.images["fixed"].grid.d)
 
-
-def recover_file(log: Path, wanted: Lost) -> Recovery:
-    """Rebuild the file of a log; see `warpgauge.project.integrity.recover_project`."""
-    ours, theirs = readable_rows(log), wanted.mirrored or []
-    common = min(len(ours), len(theirs))
-    if common and ours[common - 1][-1] != theirs[common - 1][-1]:
-        common = next((i for i in range(common) if ours[i][-1] != theirs[i][-1]), common)
-        ours = ours[:common]  # the log was replaced by another one: the mirror holds what was acknowledged
-    rows = theirs if len(theirs) > len(ours) else ours
-    wanted.check(rows)
-    witness = Witness(log.parent, wanted.project_id)
-    head = newest(read_head(log), witness.head())
-    lost = _lost(head, rows)
-    if lost and not wanted.accept_loss:
-        raise ProjectError(
-            f"{lost} acknowledged events (up to number {head.generation if head else 0}) are neither in the log nor in "
-            f"the mirror; put back a newer copy, give --mirror, or accept the loss with --accept-loss."
+    if document.database is None:
+        return _recover_file(folder, document.id, mirrored or [], accept_loss, check)
+    if mirrored is None:
+        raise InvalidInputError(
+            "The log of this project is in a database: give --mirror with the folder of annotate --mirror, or put a "
+            "backup of the database back."
         )
+    address = postgres.address_in_force(document.database)
+    stored = postgres.stored_rows(address, document.id)
+    if len(mirrored) > len(stored):
+        check(mirrored)
+        postgres.store_rows(address, document.id, mirrored)
+    else:
+        postgres.check_same(mirrored, stored, address)
+    events = max(len(mirrored), len(stored))
+    return Recovery(events, len(stored), events - len(stored), 0, "", postgres.named_address(address))
+
+
+def _recover_file(
+    folder: Path, project_id: str, mirrored: list[Row], accept_loss: bool, check: Callable[[list[Row]], None]
+) -> Recovery:
+    log = folder / FILE
+    rows = _readable_rows(log)
+    if any(one[-1] != other[-1] for one, other in zip(rows, mirrored, strict=False)):
+        rows = []  # the log was replaced by another one: the mirror holds what was acknowledged
+    readable = len(rows)
+    rows = max(rows, mirrored, key=len)
+    check(rows)
+    witness = Witness(folder, project_id)
+    acknowledged = witness.last_event()
+    lost = 0
+    if acknowledged is not None and lost_end(acknowledged, rows) is not None:
+        lost = max(1, acknowledged.generation - len(rows))
+        if not accept_loss:
+            raise ProjectError(
+                f"{lost} acknowledged events (up to number {acknowledged.generation}) are neither in the log nor in "
+                f"the mirror; put back a newer copy, give --mirror, or accept the loss with --accept-loss."
+            )
     if lost == 0 and _is_whole(log, rows):
         return Recovery(len(rows), len(rows), 0, 0, "")
-    kept = _replaced(log, wanted.project_id, rows)
-    last = rows[-1] if rows else (0, "", "")
-    now = Head(int(last[0]), str(last[-1]), str(last[1]))
-    write_head(log, now, backwards=True)
-    witness.record(now, backwards=True)
-    return Recovery(len(rows), min(len(ours), len(rows)), max(0, len(rows) - len(ours)), lost, kept)
+    kept = _replaced(log, project_id, rows)
+    generation, time, *_, digest = rows[-1] if rows else (0, "", "")
+    witness.record(LastEvent(generation, digest, time), backwards=True)
+    return Recovery(len(rows), readable, len(rows) - readable, lost, kept)
 
 
-def mirror_rows(mirror: Path, project_id: str) -> list[Row]:
-    """Return the rows of a project's mirror in a folder of mirrors, or in its own."""
-    for file in (Inside(mirror, f"{project_id}/{EVENTS}", "mirror").path, mirror / EVENTS):
-        if file.is_file():
-            return read_mirror(file)
-    raise InvalidInputError(f"There is no mirror of this project in {str(mirror)!r}; check the path.")
-
-
-def _lost(head: Head | None, rows: list[Row]) -> int:
-    if head is None or head.generation == 0:
-        return 0
-    if len(rows) < head.generation:
-        return head.generation - len(rows)
-    return 0 if rows[head.generation - 1][-1] == head.digest else 1
-
-
-def readable_rows(log: Path) -> list[Row]:
+def _readable_rows(log: Path) -> list[Row]:
     """Return the leading events that can be read and whose digests fit; none where the file is lost."""
     rows: list[Row] = []
     if not log.is_file():
         return rows
-    connection = schema.open_file(log, "mode=rw")
-    digest = ""
+    check_alone(log)
     try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        schema.version(connection, log.name)
-        while True:
-            row = connection.execute(f"{SELECT} WHERE generation = ?", (len(rows) + 1,)).fetchone()
-            if row is None:
-                break
-            digest = chained(digest, row[:-1])
-            if digest != row[-1]:
-                break
-            rows.append(row)
-    except (sqlite3.Error, WarpgaugeError, TypeError, ValueError):
+        with ExitStack() as stack:
+            connection = connected(log, "rw", stack, FileLog.busy_seconds)
+            check_schema(connection, log.name)
+            rows.extend(unbroken(connection.execute(SELECT, (0,))))  # what comes before an error stays
+    except (sqlite3.Error, WarpgaugeError, UnicodeDecodeError):
         pass  # what was read until here is what can be read
-    finally:
-        connection.close()
     return rows
 
 
 def _is_whole(log: Path, rows: list[Row]) -> bool:
     try:
-        opened = SqliteLog(log)
+        opened = FileLog(log)
+        return not opened.problems() and opened.read() == rows
     except WarpgaugeError:
         return False
-    try:
-        with opened.reading() as connection:
-            sound = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)")] == ["ok"]
-            count = connection.execute("SELECT COUNT(*) FROM events").fetchone()[0]
-        return sound and count == len(rows)
-    except WarpgaugeError:
-        return False
-    finally:
-        opened.close()
 
 
 def _replaced(log: Path, project_id: str, rows: list[Row]) -> str:
     """Write a new log beside the old one, and exchange them at the end."""
     fresh = log.with_name(f"{log.name}.new")
     try:
-        SqliteLog.create(fresh, project_id, rows)
+        fresh.unlink(missing_ok=True)
+        FileLog.create(fresh, project_id, rows)
         kept = put_aside(log)
         fresh.rename(log)
         sync_folder(log.parent)

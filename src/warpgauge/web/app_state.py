@@ -102,7 +102,6 @@ class Desk:
 
     def start(self) -> None:
         """Follow the log: refit the weights whenever that is due, beside the requests."""
-        self.project.log.watch(self.changed)  # answers that another server of this project has saved count as well
         self.changed()
 
     def prepare(self) -> None:

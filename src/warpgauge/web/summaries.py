@@ -19,7 +19,7 @@ import numpy as np
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import AuditWatch
 from warpgauge.project import Project, Skip, State
-from warpgauge.project.event_log import EventLog
+from warpgauge.project.log import Log
 from warpgauge.session.fused_annotations import standing_marks
 from warpgauge.session.queries import placed_count
 from warpgauge.web.catalogue import Pair
@@ -97,7 +97,7 @@ def summary_of(project: Project, *, audit: bool) -> Summary:
 def _largest(marks: Iterable[Any]) -> float:
     from scipy.spatial.distance import pdist
 
-    return float(np.max(pdist([mark.placement.point for mark in marks])))
+    return float(np.max(pdist([mark.placement.moving for mark in marks])))
 
 
 def _work(state: State, name: str) -> Work:
@@ -114,7 +114,7 @@ class _Known:
     summary: Summary
     audit: bool
     time: float
-    log: EventLog | None = None
+    log: Log | None = None
 
 
 class Summaries:
@@ -154,7 +154,7 @@ class Summaries:
         self._known[pair.key] = _Known(stamp, summary, audit, time.monotonic(), log)
         return summary
 
-    def _counted(self, pair: Pair, audit: bool) -> tuple[Summary, EventLog, int]:
+    def _counted(self, pair: Pair, audit: bool) -> tuple[Summary, Log, int]:
         """Return the summary, the log, and the last event that it surely counts."""
         desk = self._shelf.taken_if_open(pair)
         if desk is None:
@@ -186,10 +186,10 @@ class Summaries:
 
 def _stamp(folder: Path, last: Callable[[], int] | None = None) -> object:
     """Return what changes with every event of a project's log; ``last`` tells the last event of one elsewhere."""
-    found = [_status(folder / name) for name in ("project.json", "annotations.head", "annotations.sqlite")]
-    if found[2] is None:
-        return None if last is None else (found[0], last())
-    return tuple(found[:2]) if found[1] is not None else tuple(found)
+    document, log = (_status(folder / name) for name in ("project.json", "annotations.sqlite"))
+    if log is not None:
+        return document, log
+    return None if last is None else (document, last())
 
 
 def _status(file: Path) -> tuple[int, int] | None:
