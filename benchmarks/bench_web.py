@@ -64,8 +64,10 @@ def _served(folder: Path, raters: str = "") -> Iterator[dict[str, str]]:
 
 
 def _client(link: str) -> httpx.Client:
-    client = httpx.Client(base_url=link.partition("/?")[0], timeout=120, trust_env=False)
-    assert client.get(link).status_code == 303
+    client = httpx.Client(timeout=120, trust_env=False, follow_redirects=True)
+    page = client.get(link)
+    assert page.status_code == 200
+    client.base_url = page.url
     return client
 
 

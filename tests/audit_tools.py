@@ -143,15 +143,17 @@ def _serve(folder: str) -> None:
     """Do over HTTP, without a socket, what a rater does first."""
     from starlette.testclient import TestClient
 
-    from warpgauge.web import create_app
-    from warpgauge.web.auth import new_token
+    from warpgauge.web import ServerSettings, Site, create_app
+    from warpgauge.web.people import new_token
 
     token = new_token()
-    app = create_app(folder, tokens={token: "ada"})
-    with TestClient(app, base_url="http://localhost") as client:
+    site = Site(Path(folder), ServerSettings())
+    site.people.launch(token, "ada")
+    with TestClient(create_app(site), base_url="http://localhost") as client:
         client.get(f"/?token={token}")
-        for path in ("/", "/api/project", "/api/query", "/api/list", "/api/progress", "/api/transforms", "/api/raters"):
-            client.get(path)
+        only = site.catalogue.only
+        for path in ("", "project", "query", "list", "progress", "transforms", "raters"):
+            client.get(f"/{only.address if only else ''}{path and f'api/{path}'}")
 
 
 def _main() -> None:

@@ -274,8 +274,8 @@ def test_hard_links_are_never_written_through(setting: Setting, template: Path) 
         shutil.rmtree(setting.folder / name)
         (setting.folder / name).mkdir()
     kept = setting.folder / "kept"
-    in_place = [name for name in names if name.name.startswith(("annotations.", "access.log"))]
-    assert Path("access.log") in in_place
+    in_place = [name for name in names if name.name.startswith(("annotations.", "people.lock"))]
+    assert Path("people.lock") in in_place
     for number, name in enumerate(name for name in names if name not in in_place):
         kept.mkdir(exist_ok=True)
         victim = kept / str(number)
@@ -286,9 +286,9 @@ def test_hard_links_are_never_written_through(setting: Setting, template: Path) 
     setting.run()
 
 
-@pytest.mark.parametrize("name", ["access.log", "annotations.sqlite", "annotations.sqlite-journal"])
+@pytest.mark.parametrize("name", ["people.lock", "annotations.sqlite", "annotations.sqlite-journal"])
 def test_a_hard_link_that_would_be_written_in_place(setting: Setting, name: str) -> None:
-    """A log, its journal or the list of logins with a second name is refused, and the other name keeps its content."""
+    """A log, its journal or the people's lock with a second name is refused; the other name keeps its content."""
     victim = setting.folder / "victim" / "precious"
     path = setting.project / name
     victim.write_bytes(path.read_bytes() if path.exists() else b"precious")

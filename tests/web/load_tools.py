@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -18,14 +19,13 @@ from typing import Any
 import httpx
 
 from warpgauge.project import Project
-from warpgauge.project.document import read_document
-from warpgauge.web.security import cookie_name
+from warpgauge.web.catalogue import Catalogue
 
 
-def cookie(folder: Path, base: str, token: str) -> dict[str, str]:
-    """The header with the cookie that a browser sends for a project to a server."""
-    name = cookie_name(read_document(folder).id, int(base.rpartition(":")[2]))
-    return {"Cookie": f"{name}={token}"}
+def cookie(folder: Path, token: str) -> dict[str, str]:
+    """The header with the cookie that a browser sends for a place to a server."""
+    place = json.loads((folder / "people.json").read_text())["id"]
+    return {"Cookie": f"warpgauge-{place[:8]}={token}"}
 
 
 _COMMAND = "from warpgauge.cli import main; main()"
@@ -44,6 +44,7 @@ class AppServer:
         )
         self.folder = folder
         self.port, self.base = port, f"http://127.0.0.1:{port}"
+        self.pair = f"{self.base}/{next(iter(Catalogue(folder).pairs().values())).address}".rstrip("/")
         self.tokens: dict[str, str] = {}
         self.launcher = ""
         assert self.process.stdout is not None
@@ -76,8 +77,8 @@ class AppServer:
 
     def client(self, token: str = "", **options: Any) -> httpx.Client:
         """A browser with the cookie of a token."""
-        cookies = cookie(self.folder, self.base, token) if token else {}
-        return httpx.Client(base_url=self.base, headers=cookies, timeout=60, trust_env=False, **options)
+        cookies = cookie(self.folder, token) if token else {}
+        return httpx.Client(base_url=self.pair, headers=cookies, timeout=60, trust_env=False, **options)
 
     def kill(self) -> None:
         """End it, and its workers, as a power cut would."""
@@ -119,7 +120,7 @@ class Load:
 
 def answer_all(
     bases: Sequence[str],
-    cookies: dict[str, Callable[[str], dict[str, str]]],
+    cookies: dict[str, dict[str, str]],
     each: int,
     pause: float,
     events: Sequence[tuple[float, Callable[[], object]]] = (),
@@ -130,9 +131,9 @@ def answer_all(
     Parameters
     ----------
     bases : sequence of str
-        Servers; a rater whose server does not answer goes to the next.
+        Addresses of the pair at servers; a rater whose server does not answer goes to the next.
     cookies : dict
-        Of each rater, the headers for a server.
+        Of each rater, the headers of a request.
     pause : float
         Mean seconds between an acknowledgement and the next answer, exponentially distributed.
     events : sequence of (share, callable)
@@ -145,7 +146,7 @@ def answer_all(
 
 async def _answer_all(
     bases: Sequence[str],
-    cookies: dict[str, Callable[[str], dict[str, str]]],
+    cookies: dict[str, dict[str, str]],
     each: int,
     pause: float,
     events: Sequence[tuple[float, Callable[[], object]]],
@@ -163,7 +164,7 @@ async def _answer_all(
         began = time.perf_counter()
         watching = asyncio.create_task(watch())
         people = enumerate(cookies.items())
-        await asyncio.gather(*(_rate(client, bases, k, name, make, each, pause, load) for k, (name, make) in people))
+        await asyncio.gather(*(_rate(client, bases, k, name, own, each, pause, load) for k, (name, own) in people))
         load.spent = time.perf_counter() - began
         await watching
     return load
@@ -174,7 +175,7 @@ async def _rate(
     bases: Sequence[str],
     number: int,
     name: str,
-    headers: Callable[[str], dict[str, str]],
+    headers: dict[str, str],
     each: int,
     pause: float,
     load: Load,
@@ -185,7 +186,7 @@ async def _rate(
         base = bases[which % len(bases)]
         try:
             if query is None:
-                reply = await client.get(f"{base}/api/query", headers=headers(base))
+                reply = await client.get(f"{base}/api/query", headers=headers)
                 if reply.status_code == 200:
                     query = reply.json()
                     if query.get("done"):
@@ -197,7 +198,7 @@ async def _rate(
                         "generation": query["generation"]}  # fmt: skip
                 began = time.perf_counter()
                 address = f"{base}/api/query/{query['query']}/place"
-                reply = await client.post(address, json=body, headers=headers(base))
+                reply = await client.post(address, json=body, headers=headers)
                 if reply.status_code == 200:
                     load.seconds.append(time.perf_counter() - began)
                     content = reply.json()

@@ -22,7 +22,8 @@ from PIL import Image
 from scipy import ndimage
 
 from warpgauge.project import Project
-from warpgauge.web import prepare, prepare_site
+from warpgauge.web import prepare
+from warpgauge.web.catalogue import Catalogue
 
 _MAIN = """
 import sys
@@ -44,7 +45,6 @@ class Served:
         port: int = 0,
         *,
         process: bool = False,
-        tell: Callable[[str], object] = lambda line: None,
         **options: Any,
     ) -> None:
         self.folder, self.links = folder, dict[str, str]()
@@ -54,18 +54,14 @@ class Served:
             self._start_process(raters, port)
         else:
             names = [name for name in raters.split(",") if name]
-            opened = prepare if (folder / "project.json").exists() else prepare_site
-            self.launch = opened(folder, port=port, raters=names, token=TOKEN, **options)
-            if opened is prepare:
-                self.launch.app.state.desk.tell = tell
+            self.launch = prepare(folder, port=port, raters=names, token=TOKEN, **options)
             self.links = {"launcher" if k == 0 else link.name: link.url for k, link in enumerate(self.launch.links)}
             self._thread = threading.Thread(target=self.launch.run)
             self._thread.start()
         self.base = self.links["launcher"].partition("/?")[0]
-        if process:
-            self.port = int(self.base.rpartition(":")[2])
-        else:
-            self.port = self.launch.socket.getsockname()[1]
+        self.port = int(self.base.rpartition(":")[2]) if process else self.launch.socket.getsockname()[1]
+        # Where the annotator stands: of a project served alone it is below the project's own name.
+        self.pair = f"{self.base}/{Catalogue(folder).only.address}" if (folder / "project.json").exists() else self.base
 
     def _start_process(self, raters: str, port: int) -> None:
         command = [sys.executable, "-c", _MAIN, str(self.folder), str(port), raters, TOKEN]
@@ -82,23 +78,21 @@ class Served:
                 break
         assert self.links, "the server did not start"
 
-    def client(self, who: str = "launcher") -> httpx.Client:
-        """Return a browser that has followed the link of this person."""
-        client = self.stranger()
+    def client(self, who: str = "launcher", **options: Any) -> httpx.Client:
+        """Return a browser that has followed the link of this person; addresses are those of the pair's page."""
+        client = self.stranger(**options)
         assert client.get(self.links[who]).status_code == 303
         return client
 
-    def local(self, **options: Any) -> httpx.Client:
-        """Return a program of this machine, past any proxy."""
-        client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=300, trust_env=False, **options)
+    def stranger(self, base: str | None = None, **options: Any) -> httpx.Client:
+        """Return a browser without a cookie, past any proxy."""
+        client = httpx.Client(base_url=base or self.pair, timeout=300, trust_env=False, **options)
         self._clients.append(client)
         return client
 
-    def stranger(self, **options: Any) -> httpx.Client:
-        """Return a browser without a cookie."""
-        client = httpx.Client(base_url=self.base, timeout=300, trust_env=False, **options)
-        self._clients.append(client)
-        return client
+    def manager(self) -> httpx.Client:
+        """Return the organiser's browser at the page of all pairs."""
+        return self.client(base=self.base)
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -61,7 +61,7 @@ def test_the_page_counts_controls_and_repeats_as_questions_and_shows_no_former_a
     browser: Any, tmp_path: Path
 ) -> None:
     """Eight questions by key: the counts go from 0 to 8 of 8; no ring lies at the point asked for, none is sharper."""
-    folder = make_tissue_project(tmp_path / "p", budget=8, repeat_fraction=0.4, repeat_lag=2, refit_first=3)
+    folder = make_tissue_project(tmp_path / "p", budget=8, repeat_fraction=0.4, repeat_lag=2)
     with Project.open(folder) as project:
         add_controls(project, np.array([[50.5, 60.5]]), np.array([[57.0, 57.0]]), "organiser", seed=5)
     with served(folder, "ada") as server:
@@ -151,7 +151,7 @@ def test_a_slip_is_asked_about_once_and_named_at_the_end(tmp_path: Path) -> None
 @pytest.mark.parametrize("rows", [(2, 5), (1, 4, 6, 9)])
 def test_slips_in_one_direction_do_not_vouch_for_each_other(tmp_path: Path, rows: tuple[int, ...]) -> None:
     """Two and four of eleven marks in a volume, moved the same way: these are named, and no others."""
-    with served(make_solid(tmp_path / "p", refit_first=3)) as server:
+    with served(make_solid(tmp_path / "p")) as server:
         client = server.client()
         shift = np.array([9.0, -12.0, 20.0])
         work(client, 11, dict.fromkeys(rows, shift))
@@ -175,7 +175,7 @@ def test_what_cannot_be_found_is_said(tmp_path: Path) -> None:
 
 def test_how_many_answers_are_sealed_is_told_to_the_organiser_and_not_which(browser: Any, tmp_path: Path) -> None:
     """``info`` and the organiser's page count them as the log does; raters are not told; unsealed, there is none."""
-    folder = make_tissue_project(tmp_path / "p", seal=True, audit_seed=2)
+    folder = make_tissue_project(tmp_path / "p", audit=0.3, audit_seed=2)
     with served(folder, "ada") as server:
         work(server.client("ada"), 14)
         with Project.open(folder) as project:

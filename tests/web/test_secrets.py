@@ -13,20 +13,26 @@ from pydantic import BaseModel
 from warpgauge.project import Ask, Place, Project
 from warpgauge.project.values import secrets_of
 from warpgauge.session.control_questions import add_controls
-from warpgauge.web import wire, wire_reports
+from warpgauge.web import answering, reviewing
 from web.server_tools import answer, make_flat, served
 
 SECRETS = secrets_of(Ask) | secrets_of(Place)
 # What a rater may ask for, with the model of each answer; the organiser's are not among them, nor the project's, which
 # says where the images have their origin.
 FOR_RATERS: dict[str, type[BaseModel]] = {
-    "/api/query": wire.QueryAnswer,
-    "/api/query/0": wire.QueryAnswer,
-    "/api/previous": wire.QueryAnswer,
-    "/api/list": wire_reports.ListAnswer,
-    "/api/progress": wire_reports.ProgressAnswer,
+    "/api/query": answering.QueryAnswer,
+    "/api/query/0": answering.QueryAnswer,
+    "/api/previous": answering.QueryAnswer,
+    "/api/list": reviewing.ListAnswer,
+    "/api/progress": reviewing.ProgressAnswer,
 }
-WRITTEN = (wire.WriteAnswer, wire.StepAnswer, wire.VolunteeredAnswer, wire.ConfirmAnswer, wire.ConflictAnswer)
+WRITTEN = (
+    answering.WriteAnswer,
+    answering.StepAnswer,
+    answering.VolunteeredAnswer,
+    answering.ConfirmAnswer,
+    answering.ConflictAnswer,
+)
 
 
 def fields_of(model: type[BaseModel]) -> Iterator[str]:
@@ -71,12 +77,11 @@ def test_a_rater_is_sent_no_secret(tmp_path: Path) -> None:
         audit=0.2,
         audit_seed=2,
         hide_prediction=True,
-        batch=1,
         refit="never",
     )
     with Project.open(folder) as project:
         pairs = np.array([[30.0, 40.0], [60.0, 80.0], [90.0, 120.0]])
-        add_controls(project, pairs, pairs + 2.0, "organiser", seed=1)
+        add_controls(project, pairs, pairs + 2.0, "organiser")
     with served(folder, raters="ada") as server:
         ada = server.client("ada")
         sent = []

@@ -116,23 +116,23 @@ def test_undoing_a_volunteered_landmark_shows_the_current_query(tmp_path: Path) 
 
 
 def test_a_queried_point_is_moved(tmp_path: Path) -> None:
-    """Within the distance that the project tells; the answer and the list say where it was marked."""
+    """Within the circle of the question; the answer and the list say where it was marked."""
     folder = make_flat(tmp_path / "p", refit="never")
     with served(folder) as server:
         client = server.client()
-        farthest = get(client, "/api/project")["settings"]["move_within"]
-        assert farthest == pytest.approx(0.05 * np.hypot(300, 280))
         query = get(client, "/api/query")
+        assert 4 < query["radius"] <= 0.15 * 280
+        beyond = query["radius"] + 1
         near = np.add(query["location"], [4.0, 0.0]).tolist()
-        far = np.add(query["location"], [0.0, 30.0 if query["location"][1] < 140 else -30.0]).tolist()
+        far = np.add(query["location"], [0.0, beyond if query["location"][1] < 140 else -beyond]).tolist()
         refused = answer(client, query, query["location"], fixed=far)
         assert refused.status_code == 422
-        assert "move_within" in refused.json()["error"]
+        assert "whose radius is" in refused.json()["error"]
         assert answer(client, query, (np.array(near) + SHIFT).tolist(), fixed=near).status_code == 200
         assert get(client, f"/api/query/{query['query']}")["answer"]["fixed"] == near
         (row,) = get(client, "/api/list")["rows"]
         assert (row["location"], row["chosen"]) == (near, "moved")
-    assert [p["origin"] for *_, kind, _, p in events_of(folder) if kind == "place"] == ["moved"]
+    assert [p["placement"]["fixed"] for *_, kind, _, p in events_of(folder) if kind == "place"] == [near]
 
 
 def test_a_slip_is_asked_about_once(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_slip_is_asked_about_once(tmp_path: Path) -> None:
         outside = volunteer(client, PLACES[0], moving=[417.0, 100.0])
         assert (outside.status_code, outside.json()["kind"]) == (409, "confirm")
         assert "118 px outside the moving image" in outside.json()["error"]
-    (flag,) = [payload["flag"] for *_, payload in events_of(folder) if payload.get("flag")]
+    (flag,) = [payload["doubt"] for *_, payload in events_of(folder) if payload.get("doubt")]
     assert flag["confirmed"]
     assert flag["deviation"] == pytest.approx(told["deviation"], rel=0.2)
 
@@ -177,7 +177,7 @@ def test_a_hidden_prediction_is_not_given_away_by_the_question(tmp_path: Path) -
         assert "other landmarks" not in asked.json()["error"]
         wrong = np.add(right, [60.0 if right[0] < 150 else -60.0, 0.0]).tolist()
         assert answer(ada, query, wrong).status_code == 200
-    assert sum("flag" in payload for *_, kind, _, payload in events_of(folder) if kind == "place") == 1
+    assert sum("doubt" in payload for *_, kind, _, payload in events_of(folder) if kind == "place") == 1
 
 
 def test_a_conflict_is_not_taken_for_a_question(tmp_path: Path) -> None:

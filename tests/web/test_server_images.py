@@ -12,9 +12,7 @@ import pytest
 import SimpleITK as sitk  # noqa: N813  (its own documentation's name)
 from PIL import Image
 
-from warpgauge.errors import InvalidInputError
 from warpgauge.project import Project
-from warpgauge.web import prepare
 from web.server_tools import Served, served
 
 
@@ -95,6 +93,17 @@ def test_a_tile_has_a_tag_and_is_not_sent_twice(flat_server: Served) -> None:
     assert "immutable" in lasting.headers["cache-control"]
 
 
+def test_a_tile_that_the_browser_has_is_not_read(flat_server: Served) -> None:
+    """The tag is compared first: even of a tile that is nowhere it is said that it has not changed."""
+    client = flat_server.client()
+    tag = client.get("/api/images/fixed/tile", params={"row": 1}).headers["etag"]
+    nowhere = tag.replace("-1-0-", "-999-0-")
+    assert nowhere != tag
+    params, headers = {"row": 999}, {"If-None-Match": nowhere}
+    assert client.get("/api/images/fixed/tile", params=params).status_code == 422
+    assert client.get("/api/images/fixed/tile", params=params, headers=headers).status_code == 304
+
+
 @pytest.mark.parametrize(
     "where",
     [{"row": 2}, {"column": 99}, {"level": 9}, {"axis": 0}, {"index": 1}, {"axis": 3}, {"row": -1}, {"row": "x"},
@@ -105,35 +114,6 @@ def test_a_tile_that_is_not_there_is_refused_in_a_sentence(flat_server: Served, 
     answer = flat_server.client().get("/api/images/fixed/tile", params=where)
     assert answer.status_code == 422
     assert answer.json()["error"].endswith(".")
-
-
-def test_further_images_of_the_same_frame_have_tiles_and_others_are_refused(flat: Path, tmp_path: Path) -> None:
-    """A picture as large as the moving image is served beside it; one of another size, or of no side, is not."""
-    pixels = np.random.default_rng(8).integers(0, 255, (280, 300), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "CD31.png")
-    Image.fromarray(pixels[:200]).save(tmp_path / "cut.png")
-    with served(flat, contexts=(f"moving={tmp_path / 'CD31.png'}",)) as server:
-        client = server.client()
-        (context,) = client.get("/api/project").json()["contexts"]
-        assert (context["side"], context["image"]["name"], context["image"]["size"]) == (
-            "moving",
-            "CD31.png",
-            [300, 280],
-        )
-        answer = client.get("/api/contexts/0/tile", params={"row": 1, "column": 1})
-        shown = np.frombuffer(answer.content, np.uint8).reshape(280 - 256, 300 - 256)
-        assert np.array_equal(shown, pixels[256:, 256:])
-        assert client.get("/api/contexts/1/tile").status_code == 404
-        assert server.stranger().get("/api/contexts/0/tile").status_code == 401
-    for named, words in ((f"moving={tmp_path / 'cut.png'}", "does not lie in the frame"), ("CD31.png", "fixed=FILE")):
-        with pytest.raises(InvalidInputError, match=words):
-            prepare(flat, contexts=(named,))
-
-
-def test_no_third_image_can_be_named(flat_server: Served) -> None:
-    """Only the two sides have tiles."""
-    for side in ("fixed_mask", "..", "%2e%2e", "fixed%00", "FIXED"):
-        assert flat_server.client().get(f"/api/images/{side}/tile").status_code in (404, 422)
 
 
 def test_values_that_are_not_finite_are_served_as_nothing(tmp_path: Path) -> None:

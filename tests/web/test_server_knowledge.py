@@ -13,56 +13,57 @@ from web.server_tools import Served, answer, served
 
 # Status for a stranger, a rater from whom predictions are hidden and the organiser; writes get an empty body,
 # which whoever may write is told (422). A route that is not in this table fails the test: whoever adds one has to say
-# who may know what it tells.
+# who may know what it tells. Those of the page of all pairs begin with a slash.
 TABLE: dict[str, tuple[int, int, int]] = {
-    "get /api/candidates": (401, 200, 200),
-    "get /api/contexts/0/tile": (401, 404, 404),
-    "get /api/download/marks/mine": (401, 200, 422),
-    "get /api/download/report": (401, 403, 422),
-    "get /api/foreground/fixed": (401, 200, 200),
-    "get /api/grid_lines": (401, 403, 200),
-    "get /api/images/moving/tile": (401, 200, 200),
-    "get /api/linked?points=10,10": (401, 403, 200),
-    "get /api/list": (401, 200, 200),
-    "get /api/locations": (401, 403, 200),
-    "post /api/locations/0/ask_again": (401, 403, 422),
-    "post /api/locations/0/exclude": (401, 403, 422),
-    "post /api/locations/0/include": (401, 403, 422),
-    "post /api/locations/0/resolve": (401, 403, 422),
-    "get /api/map/sd": (401, 403, 200),
-    "get /api/map/entropy": (401, 403, 200),
-    "get /api/map/error?transform=x": (401, 403, 404),
-    "get /api/map/blended?transform=x": (401, 403, 404),
-    "get /api/openapi.json": (401, 200, 200),
-    "get /api/previous": (401, 200, 404),
-    "get /api/progress": (401, 200, 200),
-    "get /api/overviews": (401, 200, 200),
-    "get /api/project": (401, 200, 200),
-    "get /api/query": (401, 200, 200),
-    "get /api/query/2": (401, 200, 200),
-    "get /api/query/2/nearby": (401, 200, 200),
-    "post /api/query/0/another": (401, 422, 422),
-    "post /api/query/0/disable": (401, 422, 422),
-    "post /api/query/0/place": (401, 422, 422),
-    "post /api/query/0/skip": (401, 422, 422),
-    "get /api/raters": (401, 403, 200),
-    "post /api/raters": (401, 403, 422),
-    "post /api/redo": (401, 422, 422),
-    "post /api/snap": (401, 422, 422),
-    "post /api/start/skip": (401, 422, 422),
-    "get /api/transforms": (401, 403, 200),
-    "post /api/undo": (401, 422, 422),
-    "post /api/volunteer": (401, 422, 422),
-    "get /api/warped": (401, 403, 200),
+    "post /api/assign": (401, 403, 422),
+    "get /api/mine": (401, 200, 200),
+    "get /api/pairs": (401, 403, 200),
+    "post /api/people": (401, 403, 422),
+    "get api/images/moving/tile": (401, 200, 200),
+    "get api/linked?points=10,10": (401, 403, 200),
+    "get api/list": (401, 200, 200),
+    "get api/locations": (401, 403, 200),
+    "post api/locations/0/resolve": (401, 403, 422),
+    "get api/map/entropy": (401, 403, 200),
+    "get api/map/blended?transform=x": (401, 403, 404),
+    "get api/marks/mine": (401, 200, 422),
+    "get api/marks/all": (401, 403, 200),
+    "get api/overviews": (401, 200, 200),
+    "get api/places": (401, 403, 422),
+    "post api/places": (401, 403, 422),
+    "get api/previous": (401, 200, 404),
+    "get api/progress": (401, 200, 200),
+    "get api/project": (401, 200, 200),
+    "get api/query": (401, 200, 200),
+    "get api/query/2": (401, 200, 200),
+    "post api/query/0/another": (401, 422, 422),
+    "post api/query/0/disable": (401, 422, 422),
+    "post api/query/0/place": (401, 422, 422),
+    "post api/query/0/skip": (401, 422, 422),
+    "get api/raters": (401, 403, 200),
+    "post api/redo": (401, 422, 422),
+    "post api/start/skip": (401, 422, 422),
+    "get api/transforms": (401, 403, 200),
+    "post api/undo": (401, 422, 422),
+    "post api/volunteer": (401, 422, 422),
+    "get api/warped": (401, 403, 200),
+}
+VARYING = {"images": "{side}", "map": "{kind}", "marks": "{whose}"}
+# Outside the description: pages, their files, and probes without a link.
+PAGES = {
+    "get /": (401, 303, 303),
+    "get /healthz": (200, 200, 200),
+    "get /readyz": (200, 200, 200),
+    "get .": (401, 200, 200),
 }
 # Fields that may change for a rater who moves a mark of their own by a pixel, in all that they may ask for: the mark
 # itself, counters and times, and what is rounded to one digit. Which location comes next depends on all answers.
 NEXT = {"generation", "gain", "query", "number", "location"}
 MAY_CHANGE: dict[str, set[str]] = {
-    "get /api/download/marks/mine": {"bytes"},  # the mark itself
-    "get /api/list": {"generation", "rows.*.point", "rows.*.generation", "rows.*.time", "rows.*.duration"},
-    "get /api/previous": {"generation", "gain", "answer.point", "answer.generation", "answer.time"},
-    "get /api/progress": {
+    "get api/marks/mine": {"bytes"},  # the mark itself
+    "get api/list": {"generation", "rows.*.point", "rows.*.generation", "rows.*.time", "rows.*.duration"},
+    "get api/previous": {"generation", "gain", "answer.point", "answer.generation", "answer.time"},
+    "get api/progress": {
         "seconds",
         "median_seconds",
         "next_gain",
@@ -72,9 +73,9 @@ MAY_CHANGE: dict[str, set[str]] = {
         "max_sd",
         "curve.*.mean_sd",
     },
-    "get /api/project": {"generation"},
-    "get /api/query": NEXT,
-    "get /api/query/2": {"generation", "gain", "answer.point", "answer.generation", "answer.time"},
+    "get api/project": {"generation"},
+    "get api/query": NEXT,
+    "get api/query/2": {"generation", "gain", "answer.point", "answer.generation", "answer.time"},
     "place": {"saved.time", "saved.generation"} | {f"next.{field}" for field in NEXT},
 }
 
@@ -97,9 +98,10 @@ def answered(server: Served, count: int = 6) -> httpx.Client:
     return ada
 
 
-def asked(client: httpx.Client, route: str) -> httpx.Response:
+def asked(server: Served, client: httpx.Client, route: str) -> httpx.Response:
     method, _, path = route.partition(" ")
-    return client.get(path) if method == "get" else client.post(path, json={})
+    address = f"{server.base}{path}" if path.startswith("/") else f"/{path.removeprefix('.')}"
+    return client.get(address) if method == "get" else client.post(address, json={})
 
 
 def pattern_of(route: str) -> str:
@@ -107,26 +109,21 @@ def pattern_of(route: str) -> str:
     method, _, path = route.partition("?")[0].partition(" ")
     parts = path.split("/")
     for n, part in enumerate(parts):
-        if part.isdigit():
-            parts[n] = "{n}"
-        elif parts[n - 1] in ("foreground", "images"):
-            parts[n] = "{side}"
-        elif parts[n - 1] == "map":
-            parts[n] = "{kind}"
-        elif parts[n - 1] == "marks":
-            parts[n] = "{whose}"
-    return f"{method} {'/'.join(parts)}"
+        parts[n] = VARYING.get(parts[n - 1], "{n}" if part.isdigit() else part)
+    described = "/".join(parts).replace("{n}/resolve", "{n}/{act}")
+    return f"{method} {described if path.startswith('/') else f'/pair/{{key}}/{described}'}"
 
 
 def test_every_route_by_role(server: Served) -> None:
     """All routes of the API stand in the table, and each role gets what the table says."""
     ada, organiser = answered(server), server.client()
     people = [server.stranger(), ada, organiser]
-    described = organiser.get("/api/openapi.json").json()["paths"]
+    described = organiser.get(f"{server.base}/api/openapi.json").json()["paths"]
     routes = {f"{method} {path}" for path, methods in described.items() for method in methods}
-    assert routes == {pattern_of(route) for route in TABLE} - {"get /api/openapi.json"}
-    found = {route: tuple(asked(one, route).status_code for one in people) for route in TABLE}
-    assert found == TABLE
+    assert routes == {pattern_of(route) for route in TABLE}
+    table = {**TABLE, **PAGES, "get /api/openapi.json": (401, 200, 200)}
+    found = {route: tuple(asked(server, one, route).status_code for one in people) for route in table}
+    assert found == table
 
 
 def flattened(value: Any, path: str = "") -> dict[str, Any]:
@@ -163,7 +160,7 @@ def test_moving_a_mark_tells_a_rater_nothing(server: Served) -> None:
         answers = {"place": flattened(reply.json())}
         for route, statuses in TABLE.items():
             if route.startswith("get") and statuses[1] == 200:
-                got = asked(ada, route)
+                got = asked(server, ada, route)
                 is_json = got.headers["content-type"] == "application/json"
                 answers[route] = flattened(got.json()) if is_json else {"bytes": got.content}
         seen.append(answers)

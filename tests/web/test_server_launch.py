@@ -7,15 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from warpgauge.errors import InvalidInputError
-from warpgauge.project import StorageError
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.project import Project, StorageError
 from warpgauge.web import prepare, serve
 from warpgauge.web.server import announcement
 from web.server_tools import answer, events_of, served, wait_until
@@ -26,7 +26,7 @@ def test_a_disk_that_is_full_is_said_and_nothing_is_acknowledged(flat: Path, mon
     with served(flat) as server:
         client = server.client()
         query = client.get("/api/query").json()
-        log = server.launch.app.state.desk.project.log
+        log = server.launch.site.projects.latest().project.log
 
         def full(*arguments: Any) -> Any:
             raise StorageError("The disk is full: free some space and try again; the action was not saved.")
@@ -48,7 +48,7 @@ def test_what_was_saved_is_acknowledged_though_the_next_query_cannot_be(
     with served(flat) as server:
         client = server.client()
         query = client.get("/api/query").json()
-        session = server.launch.app.state.desk.session
+        session = server.launch.site.projects.latest().session
 
         def full(*arguments: Any) -> Any:
             raise StorageError("The disk is full: free some space and try again.")
@@ -70,7 +70,7 @@ def test_a_failure_of_the_server_gives_nothing_away(flat: Path, monkeypatch: pyt
             raise RuntimeError("a path: /secret/place")
 
         with monkeypatch.context() as patch:
-            patch.setattr(server.launch.app.state.desk.session, "next_query", fail)
+            patch.setattr(server.launch.site.projects.latest().session, "next_query", fail)
             broken = client.get("/api/query")
         assert broken.status_code == 500
         assert set(broken.json()) == {"error"}
@@ -91,7 +91,8 @@ def test_the_links_are_told_once_with_their_secrets(flat: Path) -> None:
     again.close()
     assert not any(line.startswith("Link for") for line in lines)
     assert sum("has a link already" in line for line in lines) == 2
-    elsewhere = replace(again, settings=replace(again.settings, host="0.0.0.0"))
+    elsewhere = prepare(flat, public_url="http://desk.example:8000")
+    elsewhere.close()
     assert any("not encrypted" in line for line in announcement(elsewhere))
 
 
@@ -229,3 +230,47 @@ def test_a_command_ends_in_order_while_a_thread_is_at_work() -> None:
     """What was printed comes out, what waits for the end is done, and the exit code is that of the command."""
     done = subprocess.run([sys.executable, "-c", LEFT_AT_WORK], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (3, "said tidied\n", "")
+
+
+def test_ctrl_c_ends_the_server_cleanly(flat: Path) -> None:
+    """SIGINT ends it with code 0 and the project is whole."""
+    with served(flat, process=True) as server:
+        assert server.client().get("/api/project").status_code == 200
+        assert server.stop() == 0
+    with Project.open(flat) as project:
+        assert project.verify().ok
+
+
+def test_a_missing_image_is_said_when_starting(flat: Path) -> None:
+    """Not at the first tile: the command ends with the sentence."""
+    (flat.parent / "pictures" / "moving.png").unlink()
+    with pytest.raises(WarpgaugeError, match="moving image is not at"):
+        prepare(flat)
+
+
+def test_settings_that_another_process_changes_count_at_the_next_look(flat: Path) -> None:
+    """The organiser hides the prediction on the command line while the server runs."""
+    with served(flat, "ada") as server:
+        client = server.client("ada")
+        assert client.get("/api/query").json()["prediction"] is not None
+        with Project.open(flat) as project:
+            project.change_settings(hide_prediction=True)
+        assert client.get("/api/project").json()["settings"]["hide_prediction"]
+        assert client.get("/api/query").json()["prediction"] is None
+
+
+def test_files_of_the_page_are_those_of_the_package_and_kept_for_good(flat: Path) -> None:
+    """At an address with their version, as JavaScript; the page leads there from wherever it is."""
+    with served(flat) as server:
+        client = server.client()
+        page = client.get("/").text
+        address = re.search(r'src="\.\./\.\./(static/[0-9a-f]{16}/app\.js)"', page)
+        assert address is not None
+        reply = client.get(f"{server.base}/{address[1]}")
+        assert reply.content == (resources.files("warpgauge.web") / "static" / "app.js").read_bytes()
+        assert reply.headers["content-type"].startswith("text/javascript")
+        assert "immutable" in reply.headers["cache-control"]
+        assert '"/api/' not in page
+        assert '"/static/' not in page
+        tag = client.get("/").headers["etag"]
+        assert client.get("/", headers={"If-None-Match": tag}).status_code == 304

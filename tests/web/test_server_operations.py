@@ -30,11 +30,9 @@ def test_two_servers_one_of_which_is_killed(shared: Path, postgres: Postgres) ->
     first = AppServer(shared, free_port(), raters=NAMES)
     second = AppServer(shared, free_port())
     try:
-        headers = {
-            name: (lambda base, token=token: cookie(shared, base, token)) for name, token in first.tokens.items()
-        }
+        headers = {name: cookie(shared, token) for name, token in first.tokens.items()}
         happens = [(0.3, postgres.cut), (0.5, first.kill)]
-        load = answer_all([first.base, second.base], headers, EACH, 0.02, happens, limit=120)
+        load = answer_all([first.pair, second.pair], headers, EACH, 0.02, happens, limit=120)
         assert check_log(shared, load, RATERS, EACH)["in the log"] == RATERS * EACH
         assert first.process.poll() == -signal.SIGKILL
     finally:
@@ -47,19 +45,19 @@ def test_a_database_that_is_away(shared: Path, postgres: Postgres) -> None:
     with served(shared, "ada") as server:
         client, stranger = server.client("ada"), server.stranger()
         query = client.get("/api/query").json()
-        assert stranger.get("/readyz").json() == {"status": "ready"}
+        assert stranger.get(f"{server.base}/readyz").json() == {"status": "ready"}
         postgres.stop()
         try:
             refused = answer(client, query, query["location"])
             assert refused.status_code == 503
             assert "cannot be" in refused.json()["error"]
-            wait_until(lambda: stranger.get("/readyz").status_code == 503)
-            assert stranger.get("/readyz").json()["status"] == "not ready"
-            assert stranger.get("/healthz").json() == {"status": "alive"}
+            wait_until(lambda: stranger.get(f"{server.base}/readyz").status_code == 503)
+            assert stranger.get(f"{server.base}/readyz").json()["status"] == "not ready"
+            assert stranger.get(f"{server.base}/healthz").json() == {"status": "alive"}
             assert client.get("/api/images/fixed/tile?level=0").status_code == 200
         finally:
             postgres.start()
-        wait_until(lambda: stranger.get("/readyz").status_code == 200)
+        wait_until(lambda: stranger.get(f"{server.base}/readyz").status_code == 200)
         assert answer(client, query, query["location"]).status_code == 200
     with Project.open(shared) as project:
         assert [event.kind for event in project.events()].count("place") == 1
@@ -71,13 +69,13 @@ def test_not_ready_while_writes_are_refused(flat: Path, tmp_path: Path) -> None:
     with served(flat, "ada", mirror=mirror) as server:
         client, stranger = server.client("ada"), server.stranger()
         query = client.get("/api/query").json()
-        assert stranger.get("/readyz").status_code == 200
+        assert stranger.get(f"{server.base}/readyz").status_code == 200
         mirror.rename(tmp_path / "away")
         mirror.write_text("not a folder")
         assert answer(client, query, query["location"]).status_code == 503
-        wait_until(lambda: stranger.get("/readyz").status_code == 503)
+        wait_until(lambda: stranger.get(f"{server.base}/readyz").status_code == 503)
         assert client.get("/api/list").status_code == 200
         mirror.unlink()
         (tmp_path / "away").rename(mirror)
         assert answer(client, query, query["location"]).status_code == 200
-        wait_until(lambda: stranger.get("/readyz").status_code == 200)
+        wait_until(lambda: stranger.get(f"{server.base}/readyz").status_code == 200)

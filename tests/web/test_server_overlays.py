@@ -73,27 +73,26 @@ def world_of(server: Served, axis: int, index: int, row: int, column: int) -> np
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_the_frame_of_a_map_is_that_of_the_plane(shifted: Served, axis: int) -> None:
     """origin + column * c + row * r is the voxel's place in the world, on each plane of an oblique volume."""
-    values, frame = plane(shifted.client(), f"/api/map/sd?axis={axis}&index=5&width=512")
+    values, frame = plane(shifted.client(), f"/api/map/entropy?axis={axis}&index=5&width=512")
     row, column = values.shape[0] - 2, values.shape[1] - 3
     point = np.asarray(frame["origin"]) + column * np.asarray(frame["column"]) + row * np.asarray(frame["row"])
     np.testing.assert_allclose(point, world_of(shifted, axis, 5, row, column), atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["entropy", "sd"])
-def test_maps_hold_the_posterior_at_those_points(shifted: Served, kind: str) -> None:
+def test_maps_hold_the_posterior_at_those_points(shifted: Served) -> None:
     """Values at a few voxels are those of the posterior, built anew from the log, at SimpleITK's points."""
-    values, _ = plane(shifted.client(), f"/api/map/{kind}?axis=1&index=7&width=512")
+    values, _ = plane(shifted.client(), "/api/map/entropy?axis=1&index=7&width=512")
     with Project.open(shifted.folder) as project:
         posterior = Session(project).posterior()
         at = np.array([world_of(shifted, 1, 7, row, column) for row, column in ((0, 0), (3, 11), (15, 20))])
-        expected = posterior.entropy(at) if kind == "entropy" else posterior.standard_deviation(at)
+        expected = posterior.entropy(at)
     np.testing.assert_allclose([values[0, 0, 0], values[3, 11, 0], values[15, 20, 0]], expected, rtol=1e-4)
 
 
 def test_a_coarse_map_covers_the_same_extent(shifted: Served) -> None:
     """With fewer columns the elements are larger and their outer edges stay where they were."""
-    fine, one = plane(shifted.client(), "/api/map/sd?axis=2&index=5&width=512")
-    coarse, other = plane(shifted.client(), "/api/map/sd?axis=2&index=5&width=10")
+    fine, one = plane(shifted.client(), "/api/map/entropy?axis=2&index=5&width=512")
+    coarse, other = plane(shifted.client(), "/api/map/entropy?axis=2&index=5&width=10")
     assert coarse.shape[1] <= 10 < fine.shape[1]
 
     def corner(values: np.ndarray, frame: dict[str, Any], sign: int) -> np.ndarray:
@@ -153,28 +152,30 @@ def test_where_the_warped_volume_has_no_data_is_told(shifted: Served) -> None:
     assert not samples[inner == 0].any()
 
 
-def test_the_grid_is_shifted_with_the_model(shifted: Served) -> None:
-    """Its lines begin at a corner of the plane plus the shift."""
-    lines = shifted.client().get("/api/grid_lines?axis=2&index=9&lines=5").json()["lines"]
-    first = np.asarray(lines[0][0]) - world_of(shifted, 2, 9, 0, 0)
-    assert np.linalg.norm(first - shifted.shift) < 1.0  # type: ignore[attr-defined]
-    assert {len(line) for line in lines} == {60}
+def test_a_part_of_the_warped_image_is_that_part(shifted: Served) -> None:
+    """Columns 10 to 29 and rows 5 to 19 of the plane, with a frame of their own."""
+    client = shifted.client()
+    whole, frame = plane(client, "/api/warped?axis=2&index=9", "<u2")
+    part, own = plane(client, "/api/warped?axis=2&index=9&part=10,5,20,15", "<u2")
+    near = np.abs(part.astype(int) - whole[5:20, 10:30].astype(int)).mean()
+    assert near < 0.05 * whole.std()  # the mean is interpolated between other points
+    corner = np.array(frame["origin"]) + 10 * np.array(frame["column"]) + 5 * np.array(frame["row"])
+    np.testing.assert_allclose(own["origin"], corner, atol=1e-6)
+    for part_text in ("0,0,999,1", "-1,0,4,4", "0,0,0,4", "1,2,3", "a,b,c,d"):
+        assert client.get("/api/warped", params={"index": 9, "part": part_text}).status_code == 422
 
 
 def test_error_maps_tell_right_from_wrong(shifted: Served) -> None:
     """The right transform's error score stays below one half; one 6 mm off is near 1 wherever anything is known."""
     client = shifted.client()
-    right, _ = plane(client, "/api/map/error?transform=right&axis=2&index=9")
-    wrong, _ = plane(client, "/api/map/error?transform=wrong&axis=2&index=9")
-    blended, _ = plane(client, "/api/map/blended?transform=wrong&axis=2&index=9")
-    assert np.median(right) < 0.5
-    assert np.median(wrong) > 0.99
-    np.testing.assert_array_equal(blended[..., 0], wrong[..., 0])
-    assert 0 <= blended[..., 1].min() <= blended[..., 1].max() <= 1
-    assert client.get("/api/map/error?axis=2").status_code == 422
-    assert client.get("/api/map/error?transform=nothing").status_code == 404
-    for name in ("../../secret", "/etc/passwd", "right/../wrong"):
-        assert client.get("/api/map/error", params={"transform": name}).status_code == 404
+    right, _ = plane(client, "/api/map/blended?transform=right&axis=2&index=9")
+    wrong, _ = plane(client, "/api/map/blended?transform=wrong&axis=2&index=9")
+    assert np.median(right[..., 0]) < 0.5
+    assert np.median(wrong[..., 0]) > 0.99
+    assert 0 <= wrong[..., 1].min() <= wrong[..., 1].max() <= 1
+    assert client.get("/api/map/blended?axis=2").status_code == 422
+    for name in ("nothing", "../../secret", "/etc/passwd", "right/../wrong"):
+        assert client.get("/api/map/blended", params={"transform": name}).status_code == 404
 
 
 def test_transforms_are_ranked(shifted: Served) -> None:
@@ -202,18 +203,10 @@ def test_a_blind_raters_overlays_rest_on_their_own_answers(shifted: Served) -> N
 @pytest.mark.parametrize(
     "path",
     ["/api/map/entropy?axis=2&index=99", "/api/map/entropy?width=4", "/api/map/entropy?width=9999", "/api/map/heat",
-     "/api/warped?level=9", "/api/warped?index=-1", "/api/grid_lines?lines=1", "/api/grid_lines?axis=0&index=77",
-     "/api/linked?from=left&points=1,2,3"],
+     "/api/warped?level=9", "/api/warped?index=-1", "/api/linked?from=left&points=1,2,3"],
 )  # fmt: skip
 def test_planes_that_are_not_there(shifted: Served, path: str) -> None:
     """Refused with a sentence."""
     found = shifted.client().get(path)
     assert found.status_code == 422
     assert set(found.json()) == {"error"}
-
-
-def test_candidates_are_those_of_the_project(shifted: Served) -> None:
-    """All of them, in the world of the fixed image."""
-    points = shifted.client().get("/api/candidates").json()["points"]
-    with Project.open(shifted.folder) as project:
-        np.testing.assert_array_equal(points, project.candidates)

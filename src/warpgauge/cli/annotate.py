@@ -11,6 +11,7 @@ import click
 from warpgauge.cli.options import (
     EXISTING,
     FILE,
+    NEW_FILE,
     NEW_FOLDER,
     set_option,
     settings_from,
@@ -26,23 +27,25 @@ Examples:
   warpgauge annotate lesion --raters ann,bob
   warpgauge annotate lungs --raters ann,bob,cy      (all projects of a folder)
   warpgauge annotate study.toml --raters ann,bob
-  warpgauge annotate lesion --host 0.0.0.0 --port 8765 --raters ann,bob --no-browser --certfile site.pem
+  warpgauge annotate lesion --port 8765 --public-url https://annotate.example.org --links-file links.txt
   warpgauge annotate lesion --mirror /backup/warpgauge
   warpgauge annotate lesion --raters ann,bob --controls known.csv"""
 )
 @trust_option
 @click.argument("path", type=EXISTING)
 @click.option("--port", type=int, default=0, help="Port; a free one by default.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --raters.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but 127.0.0.1 needs --public-url.")
 @click.option("--rater", help="Your name in the log; organiser by default.")
 @click.option("--raters", help="Names of raters, separated by commas; each gets a personal link.")
 @click.option("--new-links", is_flag=True, help="Make new links for the named raters and you; the old ones expire.")
 @click.option("--certfile", type=FILE, help="Certificate with its chain and key, in PEM format; the server uses TLS.")
-@click.option("--public-url", help="Address at which a proxy serves the page, as https://annotate.example.org/lesion.")
+@click.option("--public-url", help="Address at which people reach it, as https://annotate.example.org/lesion.")
 @click.option("--mirror", type=NEW_FOLDER, help="Folder for a second copy of the log.")
 @click.option("--controls", type=FILE, help="Known matches: one question in 8 is one of these, unknown to the raters.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-@click.option("--no-links", is_flag=True, help="Do not print links: their secrets would stay in a container's log.")
+@click.option(
+    "--links-file", type=NEW_FILE, help="Write the links, with their secrets, to this file: do not print them."
+)
 @set_option
 def annotate(
     path: Path,
@@ -56,7 +59,7 @@ def annotate(
     mirror: Path | None,
     controls: Path | None,
     no_browser: bool,
-    no_links: bool,
+    links_file: Path | None,
     pairs: tuple[str, ...],
 ) -> None:
     """Annotate in the browser: a project, the projects of a folder, or those of a study.
@@ -65,32 +68,30 @@ def annotate(
     folder before it is acknowledged; see warpgauge verify --mend. Ctrl-C stops the server with exit code 0, and nothing
     is lost. /healthz and /readyz report whether the server runs and whether the log can be read and written.
 
-    Of a folder or a study, everybody signs in once and sees the pairs that are assigned to them. Projects are found up
-    to three folders deep, also while the server runs; one that cannot be opened is named, and the others go on. People
-    and assignments are kept in PATH/people.jsonl. Needs the extra "web".
+    Everybody signs in once by a personal link. Of a folder or a study, raters see the pairs that are assigned to them.
+    Projects are found up to three folders deep, also while the server runs; one that cannot be opened is named, and the
+    others go on. People and assignments are kept in PATH/people.json. Needs the extra "web".
     """
-    one_project = (path / "project.json").is_file()
-    if not one_project and (controls is not None or pairs):
+    if not (path / "project.json").is_file() and (controls is not None or pairs):
         raise click.UsageError(f"--controls and --set belong to one project, and {str(path)!r} is none.")
     with suppress(KeyboardInterrupt):  # one that comes while the project is being opened
-        from warpgauge.web import serve, serve_many
+        from warpgauge.web import serve
 
         if pairs:
             _change_settings(path, settings_from(pairs), rater)
         if controls is not None:
             click.echo(_add_controls(path, controls, rater))
-        start = serve if one_project else serve_many
-        start(
+        serve(
             path,
             port=port,
             host=host,
             rater=rater,
-            raters=tuple(name.strip() for name in (raters or "").split(",") if name.strip()),
+            raters=[name for name in (raters or "").split(",") if name.strip()],
             new_links=new_links,
             certfile=certfile,
             public_url=public_url,
             mirror=mirror,
-            show_links=not no_links,
+            links_file=links_file,
             open_browser=not no_browser,
             echo=click.echo,
         )

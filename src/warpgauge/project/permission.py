@@ -27,7 +27,7 @@ VARIABLE = "WARPGAUGE_TRUST"
 _TRUSTED = "trusted.jsonl"
 _MOST_FILES = 2_000_000
 _SHOWN = 3
-_IN_PLACE = ("annotations.", "access.log")
+_IN_PLACE = ("annotations.", "people.lock")
 
 
 def outside_places(folder: Path, document: Document) -> list[str]:

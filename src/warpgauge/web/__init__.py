@@ -1,4 +1,4 @@
-"""The annotator in the browser: a server for one project or many, and the pages that it serves.
+"""The annotator in the browser: a server for the pairs of a place, and the pages that it serves.
 
 Needs the extra ``web``.
 """
@@ -8,10 +8,9 @@ from __future__ import annotations
 from warpgauge.errors import MissingExtraError, install_advice
 
 try:
-    from warpgauge.web.app import create_app
-    from warpgauge.web.links import Link
-    from warpgauge.web.server import Launch, prepare, prepare_site, serve, serve_many
+    from warpgauge.web.server import Launch, Link, prepare, serve
     from warpgauge.web.settings import ServerSettings
+    from warpgauge.web.site import Site, create_app
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):
         raise
@@ -19,4 +18,4 @@ except ModuleNotFoundError as error:
         f"The annotator needs {error.name}, which is not installed; {install_advice('web')}."
     ) from error
 
-__all__ = ["Launch", "Link", "ServerSettings", "create_app", "prepare", "prepare_site", "serve", "serve_many"]
+__all__ = ["Launch", "Link", "ServerSettings", "Site", "create_app", "prepare", "serve"]

@@ -1,7 +1,4 @@
-"""One thread for what nobody waits for, of all projects that a process serves: one piece of work after the other.
-
-However many projects are open, requests share the interpreter with at most one such piece.
-"""
+"""One thread for what nobody waits for, of all projects that a process serves: one piece of work after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The projects that one server serves: those of a folder, or those that a study names; found again while it runs."""
+"""The projects that one server serves: a project, those of a folder or of a study; and which of them are open."""
 
 from __future__ import annotations
 
@@ -8,47 +8,44 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.io.files import one_line
+from warpgauge.project import Project, ProjectError
 from warpgauge.study import read_study
+from warpgauge.web.desk import Desk
 
 logger = logging.getLogger("warpgauge.web")
 DEEPEST = 3  # folders below the one that was named
 MOST = 100_000
 _LOOK_SECONDS = 5.0
 _DOCUMENT = "project.json"
+MOST_BYTES = 4 * 2**30  # of the images and models of all open projects
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A project among many.
-
-    Attributes
-    ----------
-    key : str
-        Part of its address, of plain letters, digits and ``_.~-``; stays the same while the project stays where it is.
-    name : str
-        For people: the path below the folder, or the name in the study.
-    folder : Path
-    """
+    """A project among many."""
 
     key: str
+    """Part of its address, of plain letters, digits and ``_.~-``; stays the same while the project stays there."""
     name: str
+    """For people: the path below the folder, or the name in the study."""
     folder: Path
+
+    @property
+    def address(self) -> str:
+        """Of its annotator, from the page of all pairs."""
+        return f"pair/{self.key}/"
 
 
 class Catalogue:
-    """The pairs of a place, by their keys.
-
-    Parameters
-    ----------
-    place : Path
-        Folder with projects up to three levels below it, a project itself, or a study file (TOML).
-    """
+    """The pairs of a place, by their keys: a project, a folder with projects up to three levels below, or a study."""
 
     def __init__(self, place: Path) -> None:
         self.place, self._lock = place, threading.Lock()
@@ -62,9 +59,14 @@ class Catalogue:
             )
 
     @property
-    def roster_file(self) -> Path:
+    def only(self) -> Pair | None:
+        """The pair, where the place is a project itself."""
+        return next(iter(self.pairs().values())) if (self.place / _DOCUMENT).exists() else None
+
+    @property
+    def people_file(self) -> Path:
         """File with the people: in the folder, or beside the study."""
-        return self.place / "people.jsonl" if self.place.is_dir() else self.place.with_suffix(".people.jsonl")
+        return self.place / "people.json" if self.place.is_dir() else self.place.with_suffix(".people.json")
 
     def pairs(self) -> Mapping[str, Pair]:
         """Return all pairs in the order of their names; projects added since are found within seconds."""
@@ -125,3 +127,104 @@ def _key(name: str) -> str:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Order pair2 before pair10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d{1,15})", name)]
+
+
+@dataclass
+class _Place:
+    """A project that is open or about to be; ``opening`` is held meanwhile, so that two requests do not open it."""
+
+    opening: threading.Lock = field(default_factory=threading.Lock)
+    desk: Desk | None = None
+    users: int = 0
+
+
+class OpenProjects:
+    """Projects that are open now: opened when somebody asks, closed when all together take too much memory.
+
+    The one that was used least recently makes room; those that a request is using stay. A project that cannot be
+    opened is refused with its own sentence, and the others go on.
+    """
+
+    def __init__(self, open_desk: Callable[[Pair], Desk], most_bytes: int = MOST_BYTES) -> None:
+        self._open_desk, self.most_bytes = open_desk, most_bytes
+        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, pair: Pair) -> Desk:
+        """Return the desk of a pair, opened if need be; it stays open until it is given back."""
+        with self._lock:
+            place = self._places.setdefault(pair.key, _Place())
+            place.users += 1
+            self._places.move_to_end(pair.key)
+        try:
+            with place.opening:
+                if place.desk is None:
+                    place.desk = self._opened(pair)
+                    self._make_room()
+            return place.desk
+        except BaseException:
+            self.give_back(pair.key)
+            raise
+
+    def _opened(self, pair: Pair) -> Desk:
+        try:
+            return self._open_desk(pair)
+        except WarpgaugeError:
+            raise
+        except Exception as error:
+            logger.exception("The pair %s cannot be opened", pair.name)
+            raise ProjectError(f"The pair {pair.name!r} cannot be opened; the server's log says more.") from error
+
+    def give_back(self, key: str) -> None:
+        """Say that a request has ended."""
+        with self._lock:
+            place = self._places.get(key)
+            if place is not None:  # else the server is ending
+                place.users -= 1
+                if place.desk is None and not place.users:
+                    del self._places[key]
+
+    @contextmanager
+    def looked_at(self, pair: Pair) -> Iterator[Project]:
+        """Yield the project of a pair: that of its desk where it is open, else one of its own without images."""
+        with self._lock:
+            place = self._places.get(pair.key)
+            desk = None if place is None else place.desk
+            if place is not None and desk is not None:
+                place.users += 1
+        if desk is None:
+            with Project.open(pair.folder, check_images=False) as project:
+                yield project
+            return
+        try:
+            yield desk.project
+        finally:
+            self.give_back(pair.key)
+
+    def _make_room(self) -> None:
+        """Close projects that nobody is using until the others take no more than they may."""
+        closing: list[Desk] = []
+        with self._lock:
+            total = sum(place.desk.nbytes for place in self._places.values() if place.desk is not None)
+            for key, place in list(self._places.items()):
+                if total > self.most_bytes and place.desk is not None and not place.users:
+                    del self._places[key]
+                    total -= place.desk.nbytes
+                    closing.append(place.desk)
+        for desk in closing:  # whose background work may take a moment to end, for which no request should wait
+            threading.Thread(target=desk.close, name="warpgauge-close", daemon=True).start()
+
+    def latest(self) -> Desk | None:
+        """Return the open project that was used last."""
+        with self._lock:
+            return next((place.desk for place in reversed(self._places.values()) if place.desk is not None), None)
+
+    def close(self) -> None:
+        """Close all projects."""
+        with self._lock:
+            desks = [place.desk for place in self._places.values() if place.desk is not None]
+            self._places.clear()
+        for desk in desks:
+            desk.stop()
+        for desk in desks:
+            desk.close()

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ConflictError, NotAllowedError, ProjectError, StorageError
 from warpgauge.session import UnconfirmedError
-from warpgauge.web.security import failure
-from warpgauge.web.wire import ErrorAnswer
 
-# Descriptions for OpenAPI of what every route may answer.
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorAnswer, "description": "The request cannot be read."},
-    401: {"model": ErrorAnswer, "description": "No valid token."},
-    403: {"model": ErrorAnswer, "description": "The role does not allow it, or another site asked."},
-    404: {"model": ErrorAnswer, "description": "There is no such thing."},
-    422: {"model": ErrorAnswer, "description": "A value is missing, malformed or out of range."},
-    503: {"model": ErrorAnswer, "description": "The project cannot be read or written now; nothing was changed."},
-}
-WRITE_REFUSALS: dict[int | str, dict[str, Any]] = {
-    413: {"model": ErrorAnswer, "description": "The body is too large."},
-    415: {"model": ErrorAnswer, "description": "The body is not JSON."},
+_PLAIN = {
+    400: "The body of the request is not valid JSON.",
+    404: "There is nothing at this address.",
+    405: "This address does not take that kind of request.",
 }
 
 
@@ -37,6 +28,17 @@ class NotFoundError(WarpgaugeError):
 
 class LockedError(NotAllowedError):
     """The organiser has settled this location."""
+
+
+def failure(status: int, sentence: str) -> JSONResponse:
+    """Return the answer to a request that is refused."""
+    return JSONResponse({"error": sentence}, status)
+
+
+def plain_page(status: int, text: str) -> Response:
+    """Return a page of one paragraph of HTML."""
+    page = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>warpgauge</title></head><body><p>{text}'
+    return HTMLResponse(f"{page}</p></body></html>", status)
 
 
 def status_of(error: WarpgaugeError) -> int:
@@ -56,7 +58,10 @@ def add_handlers(app: FastAPI) -> None:
     """Register how errors are answered."""
 
     @app.exception_handler(WarpgaugeError)
-    async def on_known(request: Request, error: WarpgaugeError) -> JSONResponse:
+    async def on_known(request: Request, error: WarpgaugeError) -> Response:
+        if request.url.path.endswith("/"):  # a page, not what a page asks for
+            back = '</p><p><a href="../../">All pairs</a>'
+            return plain_page(status_of(error), f"{html.escape(str(error))}{back}")
         return failure(status_of(error), str(error))
 
     @app.exception_handler(RequestValidationError)
@@ -65,28 +70,18 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> JSONResponse:
-        answer = failure(error.status_code, _plain(error))
+        answer = failure(error.status_code, _PLAIN.get(error.status_code, str(error.detail)))
         answer.headers.update(error.headers or {})
         return answer
-
-
-def _plain(error: HTTPException) -> str:
-    if error.status_code == 404:
-        return "There is nothing at this address."
-    if error.status_code == 405:
-        return "This address does not take that kind of request."
-    if error.status_code == 400:
-        return "The body of the request is not valid JSON."
-    return str(error.detail)
 
 
 def sentence_of(problems: Sequence[Any]) -> str:
     """Return the first problem of a request in a sentence, without repeating what was sent."""
     first = problems[0]
+    if first.get("type") == "json_invalid":
+        return _PLAIN[400]
     place = ".".join(str(part) for part in first.get("loc", ()) if part not in ("body", "query", "path"))
     text = str(first.get("msg", "it is not valid")).removeprefix("Value error, ")
-    if first.get("type") == "json_invalid":
-        return "The body of the request is not valid JSON."
     more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
     subject = f"The field {place!r}" if place else "The request"
     return f"{subject} was refused: {text[:1].lower()}{text[1:]}{more}."

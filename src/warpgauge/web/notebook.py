@@ -13,8 +13,6 @@ import socket
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +47,20 @@ class Annotator:
 
     Parameters
     ----------
+    project : Project
+        That is annotated.
     launch : Launch
-        A server that is ready to run.
+        A server of it that is ready to run.
     height : int
         Of the frame, in pixels.
     """
 
-    def __init__(self, launch: Launch, height: int) -> None:
+    def __init__(self, project: Project, launch: Launch, height: int) -> None:
+        self.project = project
         self._launch, self._height = launch, height
         self._thread = threading.Thread(target=launch.run, daemon=True, name="warpgauge annotator")
         self._thread.start()
         atexit.register(self.stop)
-
-    @property
-    def project(self) -> Project:
-        """The project that is annotated."""
-        project: Project = self._launch.app.state.desk.project
-        return project
 
     @property
     def url(self) -> str:
@@ -74,27 +69,22 @@ class Annotator:
 
     def annotations(self) -> Annotations:
         """Return what has been annotated until now, raters fused, as the model uses it; sealed answers do not count."""
-        with self._saved() as session:
-            return session.annotations()
+        return self._session().annotations()
 
     def landmarks(self) -> Landmarks:
         """Return all current marks and skips; sealed answers do not count."""
-        with self._saved() as session:
-            return session.landmarks()
+        return self._session().landmarks()
 
-    @contextmanager
-    def _saved(self) -> Iterator[Session]:
-        """Give what is saved until now, and say where some of it is sealed."""
-        with Project.open(self.project.folder, trust=True) as project:  # it is open here already, so it is trusted
-            if count := sealed_answers(project.state):
-                warnings.warn(
-                    f"{count} of the answers {'is' if count == 1 else 'are'} sealed and left out: once all "
-                    f"registrations are added, warpgauge unseal opens sealed answers for a verdict. A project with the "
-                    f"setting seal=False has none.",
-                    WarpgaugeWarning,
-                    stacklevel=4,
-                )
-            yield Session(project)
+    def _session(self) -> Session:
+        count = sealed_answers(self.project.state)
+        if count:
+            warnings.warn(
+                f"{count} of the answers {'is' if count == 1 else 'are'} sealed and left out: once all registrations "
+                f"are added, warpgauge unseal opens sealed answers for a verdict.",
+                WarpgaugeWarning,
+                stacklevel=3,
+            )
+        return Session(self.project)
 
     def stop(self) -> None:
         """End the server; everything that was saved is kept."""
@@ -125,7 +115,7 @@ def annotate_project(
     port = _free_port()
     public = None if jupyter is None else f"{jupyter.rstrip('/')}/proxy/{port}"
     launch = prepare(project.folder, port=port, rater=rater, public_url=public, embedded=public is None)
-    return Annotator(launch, height)
+    return Annotator(project, launch, height)
 
 
 def _free_port() -> int:
@@ -174,14 +164,12 @@ def annotate(
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="warpgauge-")) / "project"
     if not (place / "project.json").is_file():
         images = place.parent / f"{place.name}-images"
-        first, second = (
-            _image_file(one, images, side, spacing, units) for side, one in (("fixed", fixed), ("moving", moving))
-        )
-        arrays = any(not isinstance(one, str | os.PathLike) for one in (fixed, moving))  # their files hold the spacing
-        given: dict[str, Any] = {} if arrays else {"spacing": spacing, "units": units}
-        Project.create(place, fixed=first, moving=second, **given, **options).close()
-    with Project.open(place) as project:
-        return annotate_project(project, rater=rater, height=height, jupyter=jupyter)
+        first = _image_file(fixed, images, "fixed", spacing, units)
+        second = _image_file(moving, images, "moving", spacing, units)
+        if isinstance(fixed, str | os.PathLike) and isinstance(moving, str | os.PathLike):
+            options |= {"spacing": spacing, "units": units}  # the files of arrays hold them
+        Project.create(place, fixed=first, moving=second, **options).close()
+    return annotate_project(Project.open(place, trust=True), rater=rater, height=height, jupyter=jupyter)
 
 
 def _image_file(image: Any, folder: Path, side: str, spacing: Any, units: Units | None) -> Path:

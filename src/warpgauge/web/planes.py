@@ -1,15 +1,27 @@
-"""Planes of the fixed image as grids of their own: where overlays are computed."""
+"""Planes of an image: what names one in a request, their grids, and raw values with shape and frame as an answer."""
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from fastapi import Query
 from numpy.typing import NDArray
+from starlette.responses import Response
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Floats, Grid
+from warpgauge.geometry import Grid
+
+Small = Annotated[int, Query(ge=0, le=10_000_000)]
+Axis = Annotated[int, Query(ge=0, le=2, description="Normal of the plane: 0 is x, 1 is y, 2 is z.")]
+LevelNumber = Annotated[int, Query(ge=0, le=64)]
+Channels = Annotated[str, Query(max_length=40, pattern=r"^[0-9,]*$", description="Of an image that has them apart.")]
+RAW: dict[str, object] = {
+    "description": "Raw samples; the headers X-Height, X-Width and X-Channels tell their shape.",
+    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+}
 
 
 def in_plane(d: int, axis: int) -> tuple[int, int]:
@@ -23,15 +35,7 @@ def in_plane(d: int, axis: int) -> tuple[int, int]:
 def plane_grid(grid: Grid, axis: int, index: int, width: int, most: int | None = None) -> Grid:
     """Return a grid of about ``width`` columns over one plane of an image; a volume's plane is one element thick.
 
-    Parameters
-    ----------
-    grid : Grid
-    axis, index : int
-        The plane, as tiles are asked for.
-    width : int
-        Columns at most; rows follow, so that elements keep the shape of the pixels.
-    most : int, optional
-        Elements at most, about; any number by default.
+    Rows follow, so that elements keep the shape of the pixels; ``most`` bounds the number of elements.
     """
     column, row = in_plane(grid.d, axis)
     planes = grid.size[axis] if grid.d == 3 else 1
@@ -63,42 +67,8 @@ def plane_array(grid: Grid, axis: int, values: NDArray[Any]) -> NDArray[Any]:
     return values if grid.d == 2 else values.squeeze(axis=2 - axis)
 
 
-def plane_lines(grid: Grid, axis: int, index: int, lines: int, steps: int) -> list[Floats]:
-    """Return the lines of a square lattice over one plane, as world points of the fixed image.
-
-    Parameters
-    ----------
-    lines : int
-        Along the longer side.
-    steps : int
-        Points on each line.
-    """
-    plane = plane_grid(grid, axis, index, max(grid.size))
-    column, row = in_plane(grid.d, axis)
-    lengths = {k: (plane.size[k] - 1) * float(plane.spacing[k]) for k in (column, row)}
-    distance = max(*lengths.values(), float(plane.spacing.min())) / (lines - 1)
-    found = []
-    for along, across in ((column, row), (row, column)):
-        count = max(2, round(lengths[across] / distance) + 1)
-        for place in np.linspace(0, plane.size[across] - 1, count):
-            points = np.zeros((steps, grid.d))
-            points[:, along] = np.linspace(0, plane.size[along] - 1, steps)
-            points[:, across] = place
-            found.append(plane.index_to_world(points))
-    return found
-
-
 def part_of_plane(grid: Grid, axis: int, part: tuple[int, int, int, int]) -> Grid:
-    """Return the grid of some columns and rows of a plane.
-
-    Parameters
-    ----------
-    grid : Grid
-        Of one plane, as `plane_grid` gives it.
-    axis : int
-    part : tuple
-        First column, first row, columns, rows; must lie within the plane.
-    """
+    """Return the grid of a part of a plane: first column, first row, columns, rows."""
     column, row = in_plane(grid.d, axis)
     x, y, columns, rows = part
     inside = x >= 0 and y >= 0 and columns > 0 and rows > 0
@@ -111,3 +81,27 @@ def part_of_plane(grid: Grid, axis: int, part: tuple[int, int, int, int]) -> Gri
     start[column], start[row] = x, y
     size[column], size[row] = columns, rows
     return Grid(tuple(size), grid.spacing, grid.index_to_world(start), grid.direction, grid.units)
+
+
+def parsed_part(text: str) -> tuple[int, int, int, int]:
+    """Read ``column,row,columns,rows``."""
+    try:
+        column, row, columns, rows = (int(value) for value in text.split(","))
+    except ValueError:
+        raise InvalidInputError("A part of a plane must be written as column,row,columns,rows.") from None
+    return column, row, columns, rows
+
+
+def shape_headers(values: NDArray[Any]) -> dict[str, str]:
+    """Return the headers that tell the shape of raw values."""
+    channels = values.shape[2] if values.ndim == 3 else 1
+    return {"X-Height": str(values.shape[0]), "X-Width": str(values.shape[1]), "X-Channels": str(channels)}
+
+
+def plane_response(values: NDArray[Any], grid: Grid, axis: int, *, after: bytes = b"", known: str = "") -> Response:
+    """Return a plane as raw values, and bytes after them, with its shape and frame in the headers."""
+    headers = {**shape_headers(values), "X-Frame": json.dumps(plane_frame(grid, axis))}
+    if known:
+        headers["X-Known-From-To"] = known
+    content = np.ascontiguousarray(values).tobytes() + after
+    return Response(content, media_type="application/octet-stream", headers=headers)

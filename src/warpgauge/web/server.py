@@ -1,4 +1,4 @@
-"""Serving a project: the socket, the links, the browser, and a clean end."""
+"""Serving a place: the socket, the links, the browser, and a clean end."""
 
 from __future__ import annotations
 
@@ -7,32 +7,30 @@ import socket
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import ORGANISER, Project
-from warpgauge.web.address import BACKLOG, bind_near, url_of
-from warpgauge.web.app import create_app
-from warpgauge.web.auth import House
-from warpgauge.web.hosts import is_loopback
-from warpgauge.web.links import Link, has_tokens, launcher_token, make_organiser, register
-from warpgauge.web.monitoring import Probes
+from warpgauge.io.files import one_line
+from warpgauge.project import ORGANISER
+from warpgauge.web.people import launcher_token, links_of
 from warpgauge.web.settings import ServerSettings
-from warpgauge.web.site import Site, create_site
+from warpgauge.web.site import Site, create_app
 
 # A proxy must forget its idle connections before the server closes them, or a request meets a closed one: most of them
 # do so after 60 seconds.
 KEEP_ALIVE_SECONDS = 75
+_BACKLOG = 2048
+_FIRST_PORT, _PORTS = 49152, 16384  # those that no service is assigned to
 
 
 class _Server(uvicorn.Server):
@@ -50,35 +48,42 @@ class _Server(uvicorn.Server):
             super().handle_exit(sig, frame)
 
 
+@dataclass(frozen=True)
+class Link:
+    """A link for one person; the secret in it is shown this once."""
+
+    name: str
+    role: str
+    url: str
+
+
 @dataclass
 class Launch:
     """A server that is bound to its port and ready to run.
 
-    Attributes
-    ----------
-    app : FastAPI
-    socket : socket
-        Bound and listening, so that a browser that comes too early waits instead of failing.
-    url : str
-        Address without a token.
-    settings : ServerSettings
-    links : list of Link
-        The first one is that of whoever launched.
-    kept : list of str
-        Raters who had a link already, which goes on being valid.
+    The socket listens already, so that a browser that comes too early waits instead of failing. The first link is that
+    of whoever launched; ``kept`` are raters who had a link already, which goes on being valid.
     """
 
-    app: FastAPI
+    site: Site
     socket: socket.socket
-    url: str
-    settings: ServerSettings
-    links: list[Link] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    links: list[Link]
+    kept: list[str]
+
+    @property
+    def settings(self) -> ServerSettings:
+        """How it serves."""
+        return self.site.settings
+
+    @property
+    def url(self) -> str:
+        """Address without a token."""
+        return self.site.url
 
     def close(self) -> None:
-        """Release the port and the project without serving."""
+        """Release the port and the projects without serving."""
         self.socket.close()
-        self.app.state.house.close()
+        self.site.projects.close()
 
     def run(self, *, open_browser: bool = False) -> None:
         """Serve until interrupted or, from another thread, stopped."""
@@ -101,7 +106,7 @@ class Launch:
         """What runs the application."""
         return _Server(
             uvicorn.Config(
-                Probes(self.app, self.app.state.ping, self.settings.root_path),
+                create_app(self.site),
                 ssl_certfile=self.settings.certfile,
                 ssl_keyfile=self.settings.keyfile,
                 log_level="warning",
@@ -111,7 +116,7 @@ class Launch:
                 proxy_headers=False,  # any process of this machine could write them
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=3,
-                backlog=BACKLOG,
+                backlog=_BACKLOG,
             )
         )
 
@@ -123,98 +128,69 @@ class Launch:
         webbrowser.open(self.links[0].url)
 
 
-def prepare(project_folder: str | Path, settings: ServerSettings | None = None, **options: Any) -> Launch:
-    """Open a project, register raters, and bind the port.
+def prepare(place: str | Path, settings: ServerSettings | None = None, **options: Any) -> Launch:
+    """Find the pairs of a project, a folder or a study, register raters, and bind the port.
 
     Parameters
     ----------
-    project_folder : path
+    place : path
     settings : ServerSettings, optional
     **options
         Single fields of `ServerSettings` by name, as in ``raters=["ada", "ben"]``.
     """
     settings = replace(settings or ServerSettings(), **options)
-    project = Project.open(project_folder)
-    return _launched(project, lambda tokens: _annotator(project, tokens, settings), settings)
-
-
-def _annotator(project: Project, tokens: Mapping[str, str], settings: ServerSettings) -> FastAPI:
-    if settings.mirror is not None:
-        project.use_mirror(settings.mirror)
-    return create_app(project, tokens, settings)
-
-
-def prepare_site(place: str | Path, settings: ServerSettings | None = None, **options: Any) -> Launch:
-    """Find the projects of a folder or study, register raters, and bind the port; see `prepare`."""
-    settings = replace(settings or ServerSettings(), **options)
     site = Site(Path(place), settings)
-    return _launched(site.roster, lambda tokens: create_site(site, tokens, settings), settings)
-
-
-def _launched(house: House, make_app: Callable[[Mapping[str, str]], FastAPI], settings: ServerSettings) -> Launch:
-    """Register people, and bind the port."""
     listening: socket.socket | None = None
     try:
-        launcher = _launcher(house, settings)
-        secret = settings.token or launcher_token(house, launcher, renew=settings.new_links)
-        app = make_app({secret: launcher})
-        listening = bind_near(settings.host, settings.port, house.id)
-        own = url_of(settings.host, listening.getsockname()[1], settings.certfile is not None)
-        url = own if settings.public is None else str(settings.public)
-        fresh, kept = register(house, settings.raters, settings.new_links)
-        app.state.gate.renew()  # former links end before the first request, not a moment later
+        name = settings.rater or ORGANISER
+        secret = settings.token or launcher_token(site.people.id, site.place, name, renew=settings.new_links)
+        launcher = site.people.launch(secret, name)
+        listening = _bind_near(settings.host, settings.port, site.people.id)
+        scheme = "http" if settings.certfile is None else "https"
+        own = f"{scheme}://{_shown(settings.host)}:{listening.getsockname()[1]}"
+        site.url = own if settings.public is None else str(settings.public)
+        secrets = links_of(site.people, settings.raters or (), new_links=settings.new_links)
     except BaseException:
         if listening is not None:
             listening.close()
-        house.close()
+        site.projects.close()
         raise
-    tokens = [(launcher, secret), *fresh.items()]
-    links = [Link(name, house.state.role(name), f"{url}/?token={each}") for name, each in tokens]
-    return Launch(app, listening, url, settings, links, kept)
+    people = site.people.content.people
+    links = [Link(name, launcher.role, site.link(secret))]
+    links += [Link(rater, people[rater].role, site.link(one)) for rater, one in secrets.items() if one is not None]
+    return Launch(site, listening, links, [rater for rater, one in secrets.items() if one is None])
 
 
-def _launcher(project: House, settings: ServerSettings) -> str:
-    """Return the name of the person who starts the server; refuse a server that nobody could use safely."""
-    invited = settings.raters or settings.token or has_tokens(project)
-    if not is_loopback(settings.host) and not invited:
+def _bind_near(host: str, port: int, place_id: str) -> socket.socket:
+    """Bind to the port, or for 0 to the place's usual one, so that links and open pages outlive a restart."""
+    if port == 0:
+        usual = _FIRST_PORT + zlib.crc32(place_id.encode()) % _PORTS
+        with suppress(InvalidInputError):
+            return _bind(host, usual)
+    return _bind(host, port)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named asyncio turns off the delaying of small packets, which costs 40 ms a request.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except (OSError, OverflowError) as error:
+        listening.close()
         raise InvalidInputError(
-            f"A server on {settings.host!r} can be reached from other machines, so each rater needs a token of their "
-            f"own; name the raters (--raters ada,ben), give a token of yours (--token-file), or serve on 127.0.0.1."
-        )
-    launcher = settings.rater or ORGANISER
-    several = settings.raters or project.state.raters
-    if settings.rater is not None and not project.readonly and several:
-        make_organiser(project, launcher)
-    return launcher
+            f"The server cannot be bound to {host!r}, port {port}: {error}; choose another port or host."
+        ) from error
+    return listening
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def serve(
-    project_folder: str | Path,
-    settings: ServerSettings | None = None,
-    *,
-    open_browser: bool = True,
-    echo: Callable[[str], object] = print,
-    **options: Any,
-) -> None:
-    """Serve the annotator of a project until interrupted.
-
-    Parameters
-    ----------
-    project_folder : path
-    settings : ServerSettings, optional
-    open_browser : bool
-        Open the launcher's link in the default browser.
-    echo : callable
-        Prints a line for people.
-    **options
-        Single fields of `ServerSettings` by name, as in ``raters=["ada", "ben"]``.
-    """
-    launch = prepare(project_folder, settings, **options)
-    launch.app.state.desk.tell = echo
-    _serve(launch, open_browser, echo)
-
-
-def serve_many(
     place: str | Path,
     settings: ServerSettings | None = None,
     *,
@@ -222,12 +198,16 @@ def serve_many(
     echo: Callable[[str], object] = print,
     **options: Any,
 ) -> None:
-    """Serve the projects of a folder or study until interrupted; see `serve`."""
-    launch = prepare_site(place, settings, **options)
-    _serve(launch, open_browser, echo)
+    """Serve the annotator of a project, a folder or a study until interrupted; see `prepare`.
 
-
-def _serve(launch: Launch, open_browser: bool, echo: Callable[[str], object]) -> None:
+    Parameters
+    ----------
+    open_browser : bool
+        Open the launcher's link in the default browser.
+    echo : callable
+        Prints a line for people.
+    """
+    launch = prepare(place, settings, **options)
     with _interrupt_stops(launch):
         for line in announcement(launch):
             echo(line)
@@ -253,16 +233,28 @@ def _interrupt_stops(launch: Launch) -> Iterator[None]:
 
 
 def announcement(launch: Launch) -> list[str]:
-    """Return the lines that tell people where to go."""
+    """Return the lines that tell people where to go; links go to a file where one is named."""
     first, *others = launch.links
-    if not launch.settings.show_links:
-        return [f"The annotator is at {launch.url} (the organiser is {first.name}; links are not printed)."]
-    lines = [f"The annotator is at {first.url} ({first.name}, {first.role})."]
-    lines += [f"Link for {link.name} ({link.role}): {link.url}" for link in others]
+    file = launch.settings.links_file
+    if file is not None:
+        _write_links(Path(file), launch.links)
+        lines = [f"The annotator is at {launch.url} (links are in {str(file)!r})."]
+    else:
+        lines = [f"The annotator is at {first.url} ({first.name}, {first.role})."]
+        lines += [f"Link for {link.name} ({link.role}): {link.url}" for link in others]
     lines += [f"{name} has a link already, which stays valid at {launch.url} ." for name in launch.kept]
     if others:
-        lines.append("Each link holds a secret that is shown only now; give each rater their own.")
-    if launch.settings.is_open_to_listeners:
+        lines.append("Each link holds a secret that is told only now; give each rater their own.")
+    if launch.settings.public is not None and not launch.settings.is_encrypted:
         lines.append("Connections are not encrypted: use a trusted network, a tunnel, or a proxy with TLS.")
     lines.append("Press Ctrl-C to end; everything acknowledged is saved.")
     return lines
+
+
+def _write_links(file: Path, links: list[Link]) -> None:
+    try:
+        file.unlink(missing_ok=True)
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text("".join(f"{link.name} ({link.role}): {link.url}\n" for link in links), encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"The links cannot be written to {str(file)!r}: {one_line(error)}.") from error

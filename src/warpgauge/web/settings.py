@@ -1,106 +1,144 @@
-"""How a project is served: address, people and certificate, as one checked value."""
+"""How a place is served: address, people and certificate, as one checked value."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
+import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.web.address import PublicAddress, check_certificate
-from warpgauge.web.auth import LONGEST_TOKEN
-from warpgauge.web.hosts import AllowedHosts, is_loopback
-from warpgauge.web.links import distinct
+from warpgauge.io.files import one_line
+from warpgauge.web.people import LONGEST_TOKEN, distinct
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_PUBLIC = re.compile(
+    r"(?P<origin>https?://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)(?P<path>(/[A-Za-z0-9_.~-]+)*)"
+)
+
+
+@dataclass(frozen=True)
+class PublicAddress:
+    """Where people reach the server: the origin, such as ``https://annotate.example.org``, and the path below it."""
+
+    origin: str
+    host: str
+    path: str
+
+    @classmethod
+    def read(cls, url: str) -> PublicAddress:
+        """Read an address; refuse one that cannot be."""
+        found = _PUBLIC.fullmatch(url.strip().rstrip("/"))
+        if found is None:
+            raise InvalidInputError(
+                f"The public address must look like https://annotate.example.org/lesion, got {url!r}."
+            )
+        return cls(found["origin"].lower(), found["host"].strip("[]").lower(), found["path"])
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether browsers speak TLS with it."""
+        return self.origin.startswith("https:")
+
+    def __str__(self) -> str:
+        """Address without a slash at its end."""
+        return f"{self.origin}{self.path}"
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Settings of a server; settings that cannot work are refused when the value is made.
-
-    Attributes
-    ----------
-    host : str
-        Address to bind to. Any other than this machine's own needs raters with tokens.
-    port : int
-        0 takes the project's usual one, always the same, or another one where that is not free.
-    rater : str, optional
-        Name of whoever launches, under which their answers are logged; ``"organiser"`` by default.
-    raters : sequence of str
-        People who each get a link of their own. One who has a link already keeps it; the organiser's page makes new
-        ones and revokes.
-    public_url : str, optional
-        Address at which a proxy serves the page, as in ``"https://annotate.example.org/lesion"``. Links, the host name
-        that is answered to, and the origin of the page come from it, and never from what a request says.
-    token : str, optional
-        The launcher's secret, at least 32 characters; by default a random one that outlives restarts.
-    certfile, keyfile : path, optional
-        Certificate (with its chain) and private key in PEM form: the server then speaks TLS.
-    mirror : path, optional
-        Folder for a second copy of the log, to which every event is appended before it is acknowledged.
-    new_links : bool
-        Give the named raters and the launcher new links, also where they have one; the former ones end at once.
-    contexts : sequence of str
-        Further images of the same frame to look at, as in ``"fixed=CD31.tif"``.
-    embedded : bool
-        Whether pages of this machine, such as a notebook, may show the page in a frame.
-    show_links : bool
-        Whether the secrets of links are printed; what a container prints is kept by others.
-    most_open : int
-        Number of projects that a server of many keeps open.
-    """
+    """Settings of a server; settings that cannot work are refused when the value is made."""
 
     host: str = "127.0.0.1"
+    """Address to bind to; any that other machines reach needs ``public_url``."""
     port: int = 0
+    """0 takes the place's usual one, always the same, or another one where that is not free."""
     rater: str | None = None
-    raters: tuple[str, ...] = ()
+    """Name of whoever launches, under which their answers are logged; ``"organiser"`` by default."""
+    raters: Sequence[str] | None = ()
+    """People who each get a link of their own; one who has a link already keeps it."""
     public_url: str | None = None
+    """Address at which people reach the server, as in ``"https://annotate.example.org/lesion"``. Links, the host name
+    that is answered to, and the origin of the page come from it, and never from what a request says."""
     token: str | None = None
-    certfile: str | None = None
-    keyfile: str | None = None
-    mirror: str | None = None
+    """The launcher's secret, at least 32 characters; by default a random one that outlives restarts."""
+    certfile: str | Path | None = None
+    """Certificate with its chain in PEM form: the server then speaks TLS."""
+    keyfile: str | Path | None = None
+    """Its private key, where it is in another file."""
+    mirror: str | Path | None = None
+    """Folder for a second copy of the logs, to which every event is appended before it is acknowledged."""
     new_links: bool = False
-    contexts: tuple[str, ...] = ()
+    """Give the named raters and the launcher new links, also where they have one; the former ones end at once."""
     embedded: bool = False
-    show_links: bool = True
-    most_open: int = 100
+    """Whether pages of this machine, such as a notebook, may show the page in a frame."""
+    links_file: str | Path | None = None
+    """File for the links, which only its owner can read, instead of printing them: what a container prints is kept."""
 
     def __post_init__(self) -> None:
-        if self.raters and not self.show_links:
-            raise InvalidInputError(
-                "With --no-links nobody would see the links of --raters; leave these out, and invite people on "
-                "the organiser's page."
-            )
-        if not 1 <= self.most_open <= 10_000:
-            raise InvalidInputError(f"The number of open projects must be 1 to 10000, got {self.most_open}.")
+        object.__setattr__(self, "raters", distinct(self.raters or ()))
         if self.token is not None and not 32 <= len(self.token) <= LONGEST_TOKEN:
             raise InvalidInputError(
                 "A token that is given must have 32 to 200 characters; leave it out for a random one."
             )
-        plain: dict[str, object] = {"raters": tuple(distinct(self.raters or ())), "contexts": tuple(self.contexts)}
-        files = {name: getattr(self, name) for name in ("certfile", "keyfile", "mirror")}
-        plain |= {name: str(file) for name, file in files.items() if file is not None}
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
-        check_certificate(self.certfile, self.keyfile)
-        self.public  # noqa: B018  # an address that cannot be is refused now
-
-    @cached_property
-    def hosts(self) -> AllowedHosts:
-        """The host names that the server answers to."""
-        return AllowedHosts(self.host, None if self.public is None else self.public.host)
+        if self.public is None and not is_loopback(self.host):
+            raise InvalidInputError(
+                f"A server on {self.host!r} is reached from other machines; say by which address (--public-url "
+                f"http://HOST:PORT, or https with --certfile or a proxy), or serve on 127.0.0.1."
+            )
+        _check_certificate(self.certfile, self.keyfile)
 
     @cached_property
     def public(self) -> PublicAddress | None:
-        """Address of the proxy in front, if there is one."""
+        """Address by which people reach it, if it is another one than this machine's own."""
         return None if self.public_url is None else PublicAddress.read(self.public_url)
 
     @property
-    def is_open_to_listeners(self) -> bool:
-        """Whether what people send and get crosses a network without encryption."""
-        if self.public is not None:
-            return not self.public.is_encrypted
-        return self.certfile is None and not is_loopback(self.host)
+    def path(self) -> str:
+        """Path below which people reach it, with a slash at its end."""
+        return "/" if self.public is None else f"{self.public.path}/"
 
     @property
-    def root_path(self) -> str:
-        """Path below which a proxy serves the page, without a slash at its end."""
-        return "" if self.public is None else self.public.path
+    def is_encrypted(self) -> bool:
+        """Whether browsers speak TLS with the server, or with the proxy before it."""
+        return self.certfile is not None if self.public is None else self.public.is_encrypted
+
+    def answers_to(self, name: str) -> bool:
+        """Return whether the server answers to a host name: its public one, and this machine's own."""
+        return name in LOOPBACK or (self.public is not None and name == self.public.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host to bind to can be reached from this machine only."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_name(header: str) -> str:
+    """Return the name in a Host header; empty where the header is malformed."""
+    try:
+        parts = urlsplit(f"//{header.strip().lower()}")
+        _ = parts.port  # refused where it is no number
+    except ValueError:
+        return ""
+    return parts.hostname or "" if parts.netloc == header.strip().lower() and "@" not in header else ""
+
+
+def _check_certificate(certfile: str | Path | None, keyfile: str | Path | None) -> None:
+    if certfile is None:
+        if keyfile is not None:
+            raise InvalidInputError("A key without a certificate is of no use: give --certfile as well.")
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=lambda: "")
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"The certificate {Path(certfile).name!r} and its key cannot be used ({one_line(error)}); both must be PEM "
+            f"files, the key without a password."
+        ) from error

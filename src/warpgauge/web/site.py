@@ -1,184 +1,201 @@
-"""One server for many projects: who may enter which pair, and the application around all of them.
+"""The place that a server serves: its pairs, its people, who may enter what, and the application around them.
 
-Everybody signs in once, at the folder. Raters enter the pairs that are assigned to them and learn nothing
-about others, not even whether there are any; organisers enter all. Below ``/pair/KEY/`` stands the annotator of
-that pair, the same application as that of a single project.
+Everybody signs in once. Raters enter the pairs that are assigned to them and learn nothing about others, not even
+whether there are any; organisers enter all. Below ``/pair/KEY/`` stands the annotator of that pair.
 """
 
 from __future__ import annotations
 
-import html
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from warpgauge._version import __version__
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ORGANISER, REVOKED, NotAllowedError, Project
-from warpgauge.web import pair_routes
-from warpgauge.web.app import About, annotator_app, api_app, make_routes
-from warpgauge.web.app_state import Desk
-from warpgauge.web.auth import Gate, Person
-from warpgauge.web.catalogue import Catalogue, Pair
-from warpgauge.web.failures import NotFoundError, status_of
-from warpgauge.web.links import an_organiser
-from warpgauge.web.page_files import page_at, static_router
-from warpgauge.web.roster import Roster
-from warpgauge.web.security import Guard, failure, plain_page
+from warpgauge.web import answering, organising, pairs, reviewing, viewing
+from warpgauge.web.beside import BESIDE
+from warpgauge.web.catalogue import Catalogue, OpenProjects, Pair
+from warpgauge.web.desk import Asking, Desk, Visit, Visiting, load_programs
+from warpgauge.web.failures import NotFoundError, add_handlers
+from warpgauge.web.guard import Guard
+from warpgauge.web.pages import VERSION, VersionedFiles, page
+from warpgauge.web.pairs import Summaries
+from warpgauge.web.people import People, PeopleFile, Person
 from warpgauge.web.settings import ServerSettings
-from warpgauge.web.shelf import Shelf
-from warpgauge.web.summaries import Summaries
 
-_BELOW = "/pair/"
+
+class ErrorAnswer(BaseModel):
+    """Why a request was refused, in one sentence."""
+
+    error: str
 
 
 class Site:
-    """The projects of a folder or study at work.
-
-    Parameters
-    ----------
-    place : Path
-        Folder, or study file.
-    settings : ServerSettings
+    """The projects of a place at work.
 
     Attributes
     ----------
-    catalogue, roster, shelf, summaries
-        Which pairs there are, whose they are, which are open, and what was done in each.
+    url : str
+        Address of the server, once it is bound; links are made of it, and never of what a request says.
     """
 
     def __init__(self, place: Path, settings: ServerSettings) -> None:
-        self.settings = settings
+        self.place, self.settings = place, settings
         self.catalogue = Catalogue(place)
-        self.roster = Roster(self.catalogue.roster_file)
-        self.shelf = Shelf(self._open, settings.most_open)
-        self.summaries = Summaries(self.shelf)
-        self.gate: Gate | None = None
+        self.projects = OpenProjects(self._open)
+        if self.catalogue.only is not None:
+            # What cannot be served is said now, not at the first tile; and nothing is written beside it.
+            self.projects.take(self.catalogue.only)
+            self.projects.give_back(self.catalogue.only.key)
+        self.people = People(PeopleFile(self.catalogue.people_file), place)
+        self.summaries = Summaries(self.projects)
+        self.url = ""
 
-    def address(self, pair: Pair) -> str:
-        """Path of a pair's annotator."""
-        return f"{self.settings.root_path}{_BELOW}{pair.key}/"
+    def link(self, secret: str) -> str:
+        """Return the link that signs somebody in."""
+        return f"{self.url}/?token={secret}"
 
-    def enter(self, key: str, person: Person) -> tuple[Pair, Desk, Person]:
-        """Return a pair, opened until it is given back to the shelf, and who a person is in it."""
+    def enter(self, key: str, person: Person) -> Visit:
+        """Return a visit to a pair, which stays open until it is given back."""
         pair = self.catalogue.pairs().get(key)
-        if pair is None or (not person.organises and not self.roster.is_assigned(person.name, key)):
+        raters = self.people.raters_of(key, alone=self.catalogue.only is not None)
+        if pair is None or not (person.organises or person.name in raters):
             raise NotFoundError("There is no such pair among yours; the page of all pairs lists them.")
-        desk = self.shelf.take(pair)
+        desk = self.projects.take(pair)
         try:
-            return pair, desk, _in_project(desk.project, person)
+            return Visit(desk, in_project(desk.project, person, raters))
         except BaseException:
-            self.shelf.give_back(pair)
+            self.projects.give_back(key)
             raise
 
     def _open(self, pair: Pair) -> Desk:
         project = Project.open(pair.folder, check_images=False)  # the desk refuses images that are missing or changed
         try:
             if self.settings.mirror is not None:
-                project.use_mirror(Path(self.settings.mirror) / pair.key)
-            desk = Desk(project, None)
+                alone = self.catalogue.only is not None
+                project.use_mirror(Path(self.settings.mirror) / ("" if alone else pair.key))
+            desk = Desk(project)
         except BaseException:
             project.close()
             raise
-        desk.start()
+        desk.changed()  # answers that were saved elsewhere may have made a refit due
         return desk
 
-    def ping(self) -> None:
-        """Raise when people cannot be looked up, or the log of a project that is in use cannot be written."""
-        self.roster.ping()
-        for key in self.shelf.open_keys[-1:]:  # the one used last; where all are in one database it stands for all
-            pair = self.catalogue.pairs().get(key)
-            desk = None if pair is None else self.shelf.taken_if_open(pair)
-            if pair is not None and desk is not None:
-                try:
-                    desk.project.check_ready()
-                finally:
-                    self.shelf.give_back(pair)
-
-    def close(self) -> None:
-        """Close all projects."""
-        self.shelf.close()
+    def check_ready(self) -> None:
+        """Raise when people cannot be looked up, or the log of the project that was used last cannot be written."""
+        self.people.check_ready()
+        desk = self.projects.latest()
+        if desk is not None:
+            desk.project.check_ready()
 
 
-def _in_project(project: Project, person: Person) -> Person:
-    """Return who a person is in a project, where they are registered when they first come.
+def in_project(project: Project, person: Person, raters: list[str]) -> Person:
+    """Return who a person is in a project, where all its raters are registered before anybody works.
 
-    Whoever is less there than at the folder stays so: a project's own log decides what may be written to it.
+    So it is known from the first question on how many will answer it. Whoever is less there than at the place stays
+    so: a project's own log decides what may be written to it.
     """
-    known = project.known.raters
-    if person.name not in known and not project.readonly:
+    names = dict.fromkeys(raters, "rater")
+    if raters or project.known.raters:
+        names[person.name] = person.role
+    if not project.readonly and not names.keys() <= project.known.raters.keys():
         with project.lock:
-            state = project.state
-            if person.name not in state.raters:
-                by = an_organiser(state) or (person.name if person.organises else ORGANISER)
-                project.add_rater(person.name, "organiser" if person.organises else "rater", by=by)
-    there = project.known.role(person.name)
-    if there == REVOKED:
+            for name, role in names.items():
+                state = project.state
+                organisers = (known for known in state.raters if state.role(known) == ORGANISER)
+                by = next(organisers, person.name if person.organises else ORGANISER)
+                if name not in state.raters:
+                    project.add_rater(name, "organiser" if role == ORGANISER else "rater", by=by)
+    role = project.known.role(person.name)
+    if role == REVOKED:
         raise NotAllowedError("The organiser of this pair has revoked your access to it; ask the organiser.")
-    return Person(person.name, "organiser" if person.organises and there == ORGANISER else "rater")
+    return Person(person.name, ORGANISER if person.organises and role == ORGANISER else "rater")
 
 
-class PairDoor:
-    """Middleware that hands what is below ``/pair/KEY/`` to the annotator of that pair."""
-
-    def __init__(self, app: ASGIApp, site: Site, annotator: ASGIApp) -> None:
-        self.app, self.site, self.annotator = app, site, annotator
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand on one request."""
-        path = scope.get("path", "")
-        if scope["type"] != "http" or not path.startswith(_BELOW):
-            await self.app(scope, receive, send)
-            return
-        key, slash, rest = path.removeprefix(_BELOW).partition("/")
-        if not slash:
-            await RedirectResponse(f"{self.site.settings.root_path}{_BELOW}{key}/", 307)(scope, receive, send)
-            return
-        try:
-            pair, desk, person = await run_in_threadpool(self.site.enter, key, scope["state"]["person"])
-        except WarpgaugeError as error:
-            await self._refused(error, rest)(scope, receive, send)
-            return
-        try:
-            scope["path"] = f"/{rest}"
-            scope["raw_path"] = scope["path"].encode("utf-8", "surrogateescape")
-            root = self.site.settings.root_path
-            page = None if rest else page_at(f"{root}{_BELOW}{key}", above=root)
-            if page is not None:
-                desk.prepare()
-            scope["state"].update(desk=desk, person=person, page=page)
-            await self.annotator(scope, receive, send)
-        finally:
-            self.site.shelf.give_back(pair)
-
-    def _refused(self, error: WarpgaugeError, rest: str) -> Response:
-        if rest:
-            return failure(status_of(error), str(error))
-        back = f'</p><p><a href="{self.site.settings.root_path}/">All pairs</a>'
-        return plain_page(status_of(error), f"{html.escape(str(error))}{back}")
+pages = APIRouter(include_in_schema=False)
 
 
-def create_site(site: Site, tokens: Mapping[str, str], settings: ServerSettings) -> FastAPI:
-    """Return the application that serves many projects; see `create_app`."""
-    annotator = annotator_app()
+@pages.get("/healthz")
+async def health() -> dict[str, str]:
+    """Say that the process answers; needs no link, and says nothing about the projects."""
+    return {"status": "alive"}
+
+
+@pages.get("/readyz")
+def readiness(request: Request) -> Response:
+    """Say whether logs can be read and written; needs no link, and says nothing about the projects."""
+    try:
+        request.app.state.site.check_ready()
+    except WarpgaugeError:
+        problem = "The log cannot be read or written now."
+        return JSONResponse({"status": "not ready", "error": problem}, 503)
+    return JSONResponse({"status": "ready"})
+
+
+@pages.get("/")
+def front(request: Request, asking: Asking) -> Response:
+    """Return the page of all pairs; where there is but one, lead to it."""
+    only = request.app.state.site.catalogue.only
+    return page("pairs.html", request) if only is None else RedirectResponse(only.address, 303)
+
+
+@pages.get("/pair/{key}")
+def without_slash(key: str) -> Response:
+    """Lead to the pair: addresses in its page are relative."""
+    return RedirectResponse(f"{key}/", 307)
+
+
+@pages.get("/pair/{key}/")
+def annotator(request: Request, visit: Visiting) -> Response:
+    """Return the annotator of a pair."""
+    visit.desk.prepare()
+    several = request.app.state.site.catalogue.only is None
+    return page("index.html", request, up="../../", home=several)
+
+
+def create_app(site: Site) -> FastAPI:
+    """Return the application that serves a place."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        make_routes(app)
-        make_routes(annotator)
+        for route in app.routes:
+            # FastAPI makes its routes when they are first needed and changes the process's warning filters for that,
+            # which must not happen while requests are answered. A path that no route has makes it look at all.
+            route.matches({"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []})
+        BESIDE.soon(load_programs)
         yield
-        await run_in_threadpool(site.close)
+        await run_in_threadpool(site.projects.close)
 
-    gate = site.gate = Gate(site.roster, tokens)
-    app = api_app(summary="The annotators of many projects.", lifespan=lifespan)
-    app.include_router(pair_routes.router)
-    app.include_router(static_router())
-    app.state.gate, app.state.house, app.state.site, app.state.ping = gate, site.roster, site, site.ping
-    app.add_middleware(About, state={"site": site, "page": page_at(settings.root_path, name="pairs.html")})
-    app.add_middleware(PairDoor, site=site, annotator=annotator)
-    app.add_middleware(Guard, gate=gate, house=site.roster, settings=settings)
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: {"model": ErrorAnswer} for status in (400, 401, 403, 404, 411, 413, 415, 422, 503)
+    }
+    app = FastAPI(
+        title="warpgauge",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redirect_slashes=False,
+        redoc_url=None,
+        responses=refusals,
+        lifespan=lifespan,
+    )
+    app.state.site = site
+    add_handlers(app)
+    answering.add_conflict_handlers(app)
+    app.include_router(pages)
+    app.include_router(pairs.router)
+    for router in (viewing.router, answering.router, reviewing.router, organising.router):
+        app.include_router(router, prefix="/pair/{key}/api")
+    app.mount(f"/static/{VERSION}", VersionedFiles())
+    if site.settings.public is not None:  # others come over a line; on this machine compressing only costs time
+        app.add_middleware(GZipMiddleware, compresslevel=1)
+    app.add_middleware(Guard, people=site.people, settings=site.settings)
     return app

@@ -1,4 +1,4 @@
-"""The two images as the page wants them: raw tiles of 8 or 16 bits, which the browser colours.
+"""An image as the page wants it: raw tiles of 8 or 16 bits, which the browser colours.
 
 Samples of any other type are rescaled linearly to 16 bits; ``value = scale * sample + offset`` gives them back.
 """
@@ -7,32 +7,78 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.images import Image
-from warpgauge.project.document import grid_to_dict
+from warpgauge.web.cache import CACHE
 from warpgauge.web.planes import in_plane
-from warpgauge.web.sharpness import sharpness
+from warpgauge.web.wire import Given
 
 TILE = 256
 MOST_SHOWN = 6  # channels at once; more colours than that cannot be distinguished
-_CACHE_BYTES = 128 * 2**20
+_MOST_HELD = 2**30  # bytes of an image that a reader keeps; a larger one is read in parts
 _TOP = 65535
+
+
+class Level(Given):
+    """A level of an image's pyramid."""
+
+    size: list[int]
+    spacing: list[float]
+    origin: list[float]
+
+
+class ChannelAnswer(Given):
+    """A channel that is shown in a colour of one's choice; ``window`` is shown dark to bright at first."""
+
+    name: str
+    window: list[float]
+
+
+class OverviewAnswer(Given):
+    """How many rows of the overview of an image without coarse levels are made, and of how many; else 0 of 0."""
+
+    done: int
+    rows: int
+
+
+class ImageAnswer(Given):
+    """An image: where it lies, and how its tiles are read (``value = scale * sample + offset``).
+
+    ``window`` are samples, as they are sent, to be shown dark and bright at first; ``apart`` are the channels where
+    they are not grey or red, green, blue. Tiles that are asked for with v=version may be kept for good.
+    """
+
+    size: list[int]
+    spacing: list[float]
+    origin: list[float]
+    direction: list[list[float]]
+    units: str
+    channels: int
+    dtype: Literal["uint8", "uint16"]
+    scale: float
+    offset: float
+    window: list[float]
+    apart: list[ChannelAnswer]
+    levels: list[Level]
+    overview: OverviewAnswer
+    tile: int
+    version: str
+    name: str
 
 
 @dataclass(frozen=True)
 class Rescaling:
     """How samples become those that are sent: ``sample = round((value - offset) / scale)``, in this type."""
 
-    dtype: str
+    dtype: Literal["uint8", "uint16"]
     scale: float
     offset: float
 
@@ -60,28 +106,30 @@ def rescaling(image: Image) -> Rescaling:
     low, first, last, high = image.percentiles((0, 0.1, 99.9, 100)).tolist()
     bulk = last - first
     if bulk > 0 and high - low > 64 * bulk:
-        low, high = max(low, first - 8 * bulk), min(high, last + 8 * bulk)
+        low = max(low, first - 8 * bulk)
+        high = min(high, last + 8 * bulk)
     span = (high - low) / _TOP
-    if not np.isfinite(span) or span <= 0:
-        span = 1.0
-    return Rescaling("uint16", span, low)
+    return Rescaling("uint16", span if np.isfinite(span) and span > 0 else 1.0, low)
 
 
 class TiledImage:
     """An image of the project, ready to be sent in tiles; its content's hash goes into the tags of the tiles.
 
-    What must be learned from its samples (range, window, sharpness) is computed when it is first asked for: a volume
-    is unpacked whole for that.
+    What must be learned from its samples (range, window) is computed when it is first asked for: a volume is unpacked
+    whole for that.
     """
 
     def __init__(self, image: Image, content_hash: str) -> None:
-        self.image, self.grid = image.apart or image, image.grid
-        self._gray = image
+        self.image = image.apart or image
+        self.grid = image.grid
         self.version = hashlib.sha256(content_hash.encode()).hexdigest()[:16]
         self._learning = threading.RLock()
-        self._tiles: OrderedDict[tuple[int, ...], NDArray[Any]] = OrderedDict()
-        self._bytes, self._lock = 0, threading.Lock()
-        self.given_up = False  # the overview cannot be made: whoever asks for a tile is told why
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that its reader may keep, about: the image where it is read whole, and its coarser levels."""
+        levels = (self.image.level_grid(level).count for level in range(self.image.levels))
+        return min(_MOST_HELD, sum(levels) * self.image.channels * self.image.dtype.itemsize)
 
     @property
     def rescaling(self) -> Rescaling:
@@ -94,57 +142,52 @@ class TiledImage:
         return rescaling(self.image)
 
     @cached_property
-    def _sharpness(self) -> float:
-        return sharpness(self._gray)
-
-    @cached_property
-    def _window(self) -> tuple[float, float]:
-        """Between which samples, as they are sent, the page should first show dark to bright."""
+    def _window(self) -> list[float]:
         if self.image.channels > 1 and self.rescaling.dtype == "uint8":
-            return 0.0, 255.0
+            return [0.0, 255.0]
         return self._as_sent(self.image.percentiles((1, 99)))
 
     @cached_property
-    def _channels(self) -> list[dict[str, Any]]:
-        """Name and first window of each channel, where they are not colours."""
+    def _channels(self) -> list[ChannelAnswer]:
         names = self.image.channel_names
         if not names:
             return []
         windows = self.image.channel_percentiles((1, 99.8))
-        return [{"name": name, "window": self._as_sent(ends)} for name, ends in zip(names, windows, strict=True)]
+        pairs = zip(names, windows, strict=True)
+        return [ChannelAnswer(name=name, window=self._as_sent(ends)) for name, ends in pairs]
 
-    def _as_sent(self, ends: Floats) -> tuple[float, float]:
+    def _as_sent(self, ends: Floats) -> list[float]:
         low, high = ((ends - self.rescaling.offset) / self.rescaling.scale).tolist()
-        return (low, high) if high > low else (low, low + 1.0)
+        return [low, high] if high > low else [low, low + 1.0]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ImageAnswer:
         """Return what the page must know of the image."""
-        grid, image = self.grid, self.image
         with self._learning:
-            window, length, apart = self._window, self._sharpness, self._channels
-        levels = [image.level_grid(level) for level in range(image.levels)]
-        return {
-            **grid_to_dict(grid),
-            "channels": image.channels,
-            "dtype": self.rescaling.dtype,
-            "scale": self.rescaling.scale,
-            "offset": self.rescaling.offset,
-            "sharpness": length,
-            "window": list(window),
-            "apart": apart,
-            "levels": [
-                {"size": list(g.size), "spacing": g.spacing.tolist(), "origin": g.origin.tolist()} for g in levels
-            ],
-            "overview": self.overview(),
-            "tile": TILE,
-            "version": self.version,
-            "name": image.path.name,
-        }
+            window, channels = self._window, self._channels
+        levels = [self.image.level_grid(level) for level in range(self.image.levels)]
+        return ImageAnswer(
+            size=list(self.grid.size),
+            spacing=self.grid.spacing.tolist(),
+            origin=self.grid.origin.tolist(),
+            direction=self.grid.direction.tolist(),
+            units=self.grid.units,
+            channels=self.image.channels,
+            dtype=self.rescaling.dtype,
+            scale=self.rescaling.scale,
+            offset=self.rescaling.offset,
+            window=window,
+            apart=channels,
+            levels=[Level(size=list(g.size), spacing=g.spacing.tolist(), origin=g.origin.tolist()) for g in levels],
+            overview=self.overview(),
+            tile=TILE,
+            version=self.version,
+            name=self.image.path.name,
+        )
 
-    def overview(self) -> dict[str, int]:
-        """Return how many rows of the image's overview are made, and of how many."""
+    def overview(self) -> OverviewAnswer:
+        """Return how much of the overview is made."""
         done, rows = self.image.overview
-        return {"done": rows if self.given_up else done, "rows": rows}
+        return OverviewAnswer(done=done, rows=rows)
 
     def plane_shape(self, axis: int, index: int, level: int) -> tuple[int, int]:
         """Rows and columns of a plane; raises where there is none."""
@@ -165,15 +208,15 @@ class TiledImage:
             return samples
         count = len(self.image.channel_names)
         try:
-            wanted = [int(part) for part in text.split(",")]
+            channels = [int(part) for part in text.split(",")]
         except ValueError:
-            wanted = [-1]
-        if len(wanted) > MOST_SHOWN or not all(0 <= channel < count for channel in wanted):
+            channels = [-1]
+        if len(channels) > MOST_SHOWN or not all(0 <= channel < count for channel in channels):
             raise InvalidInputError(
                 f"Channels must be written as 0,3,4: at most {MOST_SHOWN} numbers below {count}, the channels that "
                 f"this image has apart."
             )
-        return np.ascontiguousarray(samples[..., wanted])
+        return np.ascontiguousarray(samples[..., channels])
 
     def tile(self, axis: int, index: int, level: int, row: int, column: int) -> NDArray[Any]:
         """Return a tile ``[row, column(, channel)]`` as it is sent; those at the end of a plane are smaller."""
@@ -183,32 +226,11 @@ class TiledImage:
                 f"The plane of {rows} x {columns} has tiles of rows 0 to {(rows - 1) // TILE} and columns 0 to "
                 f"{(columns - 1) // TILE}, not row {row}, column {column}."
             )
-        key = (axis, index, level, row, column)
-        with self._lock:
-            if key in self._tiles:
-                self._tiles.move_to_end(key)
-                return self._tiles[key]
         y0, x0 = row * TILE, column * TILE
-        values = self.image.tile(axis, index, level, y0, x0, min(TILE, rows - y0), min(TILE, columns - x0))
-        samples = self.rescaling.apply(values)
-        self._keep(key, samples)
+
+        def read() -> NDArray[Any]:
+            values = self.image.tile(axis, index, level, y0, x0, min(TILE, rows - y0), min(TILE, columns - x0))
+            return self.rescaling.apply(values)
+
+        samples: NDArray[Any] = CACHE.get((self.version, axis, index, level, row, column), read)
         return samples
-
-    def _keep(self, key: tuple[int, ...], samples: NDArray[Any]) -> None:
-        with self._lock:
-            if key not in self._tiles:
-                self._tiles[key] = samples
-                self._bytes += samples.nbytes
-            while self._bytes > _CACHE_BYTES and len(self._tiles) > 1:
-                _, old = self._tiles.popitem(last=False)
-                self._bytes -= old.nbytes
-
-    def warm(self) -> None:
-        """Make the levels that the file does not hold, so that the first picture does not wait for them."""
-        try:
-            for level in reversed(range(self.image.levels)):
-                depth = self.image.level_grid(level).size[2] if self.grid.d == 3 else 1
-                self.tile(2, depth // 2, level, 0, 0)
-        except WarpgaugeError:
-            self.given_up = True
-            raise

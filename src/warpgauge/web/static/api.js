@@ -36,16 +36,11 @@ export class SlipError extends Error {
   }
 }
 
-/** @returns {string} the path below which the server has this page */
-export function root() {
-  return document.documentElement.dataset.root ?? "";
-}
-
 export class Api {
   /** @param {object} options @param {(connected: boolean, sentence?: string) => void} options.onConnection told whether answers come, and what a server said that cannot give one now @param {typeof fetch} [options.send] @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} [options.storage] @param {(milliseconds: number) => Promise<void>} [options.pause] */
   constructor({ onConnection, send, storage, pause }) {
     this.onConnection = onConnection;
-    this.send = send ?? ((input, init) => fetch(`${root()}${input}`, init));
+    this.send = send ?? ((input, init) => fetch(`.${input}`, init));
     this.storage = storage ?? localStorage;
     this.pause = pause ?? ((ms) => new Promise((done) => setTimeout(done, ms)));
     this.key = "warpgauge:pending";

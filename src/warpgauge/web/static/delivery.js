@@ -111,7 +111,7 @@ export class Delivery {
       this.wrote({ saved, next: await this.api.get("/api/query") });
       return;
     }
-    if ((await this.settle(conflict, query)) === "theirs") {
+    if ((await this.settle(conflict, query, body)) === "theirs") {
       this.marks.dropDraft();
       this.show(await this.api.get(`/api/query/${query.query}`));
       this.say("The stored answer is kept.");
@@ -123,8 +123,8 @@ export class Delivery {
     this.wrote(await this.asked(() => this.api.post(path, mine), () => this.sending(keep)));
   }
 
-  /** Show both answers in the images, and wait for the expert's choice. @param {Conflict} conflict @param {Query} query @returns {Promise<"mine" | "theirs">} */
-  async settle({ theirs, yours }, query) {
+  /** Show both answers in the images, and wait for the expert's choice. @param {Conflict} conflict @param {Query} query @param {Record<string, unknown>} yours @returns {Promise<"mine" | "theirs">} */
+  async settle({ theirs }, query, yours) {
     const placed = theirs?.kind === "place" ? theirs : null;
     const point = /** @type {number[] | undefined} */ (yours.point);
     const stored = theirs ? `${placed ? "placed" : "skipped"} at ${clock(theirs.time)} in another tab` : "taken back in another tab";

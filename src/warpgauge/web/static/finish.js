@@ -32,7 +32,7 @@ export function Finish({ annotator, openDrawer }) {
     <h2>You are done. Thank you.</h2>
     <p data-reached>${done.placed} placed${skipped}. ${done.reasons.join(" ")} ${progress && progressInWords(progress, units, extentOf(stage.images.fixed))[0]}</p>
     <h3>Worth a second look</h3>
-    ${flagged.length ? html`<div class="choices">${flagged.map((row) => html`<button type="button" data-look=${row.query} onClick=${() => void annotator.go(`/api/query/${row.query}`)}>Mark ${row.number}: ${reasonToLook(row, rows, units)}</button>`)}</div>` : html`<p data-detectable>${nothingFound(detectable, units)}</p>`}
+    ${flagged.length ? html`<div class="choices">${flagged.map((row) => html`<button type="button" data-look=${row.query} onClick=${() => void annotator.go(`/api/query/${row.query}`)}>Mark ${row.number}: ${reasonToLook(row, units)}</button>`)}</div>` : html`<p data-detectable>${nothingFound(detectable, units)}</p>`}
     <h3>Take with you</h3>
     <${Takeaway} stage=${stage} />
     <p class="quiet">Everything is saved; you may close this page. If you are asked once more, the question appears here by itself.</p>
@@ -42,12 +42,9 @@ export function Finish({ annotator, openDrawer }) {
       <button type="button" data-act="undo" onClick=${() => void annotator.undo()}>Undo the last answer</button></div></div>`;
 }
 
-const FORMATS = [["csv", "CSV"], ["bigwarp", "BigWarp"], ["slicer-json", "3D Slicer"]];
-
-/** One's own marks; for organisers all marks, fused marks and the report. @param {{stage: Stage}} properties */
+/** One's own marks as CSV; for organisers also all marks, and fused ones. @param {{stage: Stage}} properties */
 export function Takeaway({ stage }) {
   const { api, project } = stage;
-  const [format, setFormat] = useState("csv");
   const [words, say] = useState("");
   const take = async (/** @type {string} */ path) => {
     say("Being made…");
@@ -64,10 +61,7 @@ export function Takeaway({ stage }) {
     }
   };
   const button = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string} */ path) => html`<button type="button" data-download=${name} onClick=${() => void take(path)}>${label}</button>`;
-  const marks = (/** @type {string} */ whose, /** @type {string} */ label) => button(whose, label, `/api/download/marks/${whose}?format=${format}`);
+  const marks = (/** @type {string} */ whose, /** @type {string} */ label) => button(whose, label, `/api/marks/${whose}`);
   const organises = project.role === "organiser";
-  // 3D Slicer knows volumes only.
-  return html`<div class="takeaway">${marks("mine", "Your marks")}${organises && [marks("all", "Marks of all raters"), marks("fused", "Fused marks, one per place")]}
-    <select aria-label="Format of the marks" onChange=${(/** @type {any} */ event) => setFormat(event.target.value)}>${FORMATS.filter(([name]) => name !== "slicer-json" || project.d === 3).map(([value, label]) => html`<option value=${value} selected=${format === value}>${label}</option>`)}</select>
-    ${organises && project.transforms.length > 0 && button("report", "Report", "/api/download/report")}<span class="quiet" role="status">${words}</span></div>`;
+  return html`<div class="takeaway">${marks("mine", "Your marks")}${organises && [marks("all", "Marks of all raters"), marks("fused", "Fused marks, one per place")]}<span class="quiet" role="status">${words}</span></div>`;
 }

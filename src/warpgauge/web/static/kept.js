@@ -2,7 +2,7 @@
 
 /** Keys of what belongs to one rater in one project; pairs of one server may have the same name. @param {{name: string, rater: string}} project @param {string} what */
 export function keyFor({ name, rater }, what) {
-  return `warpgauge:${what}:${name}:${rater}${document.documentElement.dataset.root ?? ""}`;
+  return `warpgauge:${what}:${name}:${rater}${location.pathname}`;
 }
 
 /** @param {string} key @returns {any} null where there is nothing, or nothing that can be read */

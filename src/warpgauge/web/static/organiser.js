@@ -141,7 +141,7 @@ function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit
   const register = async (/** @type {Record<string, string>} */ body) => {
     if (!body.name) return;
     try {
-      const { link } = await stage.api.post("/api/raters", body);
+      const { link } = await stage.api.post("/../../api/people", body);
       if (link) setLinks((before) => [{ name: body.name, link }, ...before]);
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
@@ -151,15 +151,15 @@ function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit
   };
   const invite = () => void register({ action: "add", name: name.trim(), role });
   return html`<h2>People</h2>
-    <div class="cards">${people.map((one) => html`<div key=${one.name} class=${`card ${one.revoked ? "off" : ""}`} data-rater=${one.name}>
-      <h3>${one.name}<span class="quiet">${one.revoked ? "revoked" : one.role === one.name ? "" : one.role}</span></h3>
+    <div class="cards">${people.map((one) => html`<div key=${one.name} class="card" data-rater=${one.name}>
+      <h3>${one.name}<span class="quiet">${one.role === one.name ? "" : one.role}</span></h3>
       <progress max=${most} value=${one.placed} aria-label=${`Marks placed by ${one.name}`}></progress>
       <span>${workOf(one, budget)}</span>
       ${certificateWords(one.certificate, unit).map((words) => html`<span data-certificate>${words}</span>`)}
       ${one.bias && html`<span class="quiet">typically ${rounded(Math.hypot(...one.bias))} ${unit} off from the others, always the same way</span>`}
       ${one.name !== stage.project.rater && html`<div class="row">
-        <button type="button" data-act="link" onClick=${() => void register({ action: "add", name: one.name, role: one.role === "organiser" ? one.role : "rater" })}>${one.has_link && !one.revoked ? "New link" : "Link"}</button>
-        ${one.registered && !one.revoked && html`<button type="button" data-act="revoke" onClick=${() => void register({ action: "revoke", name: one.name })}>Revoke</button>`}</div>`}</div>`)}</div>
+        <button type="button" data-act="link" onClick=${() => void register({ action: "add", name: one.name, role: one.role === "organiser" ? one.role : "rater" })}>${one.has_link ? "New link" : "Link"}</button>
+        ${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => void register({ action: "revoke", name: one.name })}>Revoke</button>`}</div>`}</div>`)}</div>
     <p class="quiet">${pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${unit}.`}</p>
     ${sealed > 0 && html`<p class="quiet" data-sealed>${sealed} ${sealed === 1 ? "answer is" : "answers are"} kept back for the certificate: shown to who gave them, and used for nothing else until they are opened.</p>`}
     ${home !== undefined ? html`<p>People are invited on the page of <a href=${home}>all pairs</a>.</p>` : html`<p class="row">

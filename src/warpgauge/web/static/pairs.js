@@ -3,7 +3,7 @@
 import { Api, RefusedError } from "./api.js";
 import { restoreTheme, toggleTheme } from "./theme.js";
 import { html, render, useState } from "./vendor/preact-htm.js";
-import { byId, rounded, unitName } from "./words.js";
+import { byId } from "./words.js";
 
 /** @typedef {import("./wire.js").OwnPairAnswer} OwnPair */
 /** @typedef {import("./wire.js").OwnPairsAnswer} OwnPairs */
@@ -59,7 +59,6 @@ const WHICH = {
   all: ["All pairs", () => true],
   unassigned: ["Not assigned", (pair) => !pair.raters.length],
   undone: ["Not done", (pair) => !isDone(pair)],
-  apart: ["Raters disagree most", (pair) => pair.distance !== null],
   problem: ["With a problem", (pair) => pair.problem],
 };
 
@@ -72,17 +71,15 @@ function All({ all, server }) {
   const { pairs, raters } = all;
   const words = search.trim().toLowerCase();
   const wanted = pairs.filter((pair) => WHICH[which][1](pair) && (!words || [pair.name, ...pair.raters].some((text) => text.toLowerCase().includes(words))));
-  if (which === "apart") wanted.sort((a, b) => (b.distance ?? 0) - (a.distance ?? 0));
   const count = (/** @type {(pair: Pair) => unknown} */ test) => pairs.filter(test).length;
   const uncounted = count((pair) => !pair.counted);
   const choose = (/** @type {Pair[]} */ some, /** @type {boolean} */ on) => setChosen((before) => new Set([...before].filter((key) => !some.some((pair) => pair.key === key)).concat(on ? some.map(({ key }) => key) : [])));
   const every = wanted.length > 0 && wanted.every(({ key }) => chosen.has(key));
   return html`<h2>All pairs</h2>
-    <p id="totals">${pairs.length} pairs: ${count(isDone)} done, ${count((pair) => !pair.raters.length)} not assigned, ${count((pair) => pair.certified)} certified, ${count((pair) => pair.problem)} with a problem.${uncounted > 0 && ` ${uncounted} are still being counted.`}</p>
+    <p id="totals">${pairs.length} pairs: ${count(isDone)} done, ${count((pair) => !pair.raters.length)} not assigned, ${count((pair) => pair.problem)} with a problem.${uncounted > 0 && ` ${uncounted} are still being counted.`}</p>
     <div class="controls"><input type="search" placeholder="Find a pair or rater" aria-label="Find a pair or rater" value=${search} onInput=${(/** @type {any} */ event) => setSearch(event.target.value)} />
-      <select aria-label="Which pairs" onChange=${(/** @type {any} */ event) => setWhich(event.target.value)}>${Object.entries(WHICH).map(([value, [label]]) => html`<option value=${value} selected=${which === value}>${label}</option>`)}</select>
-      <a class="button" id="export" href=${`${document.documentElement.dataset.root ?? ""}/api/export`} download>Export everything</a></div>
-    <div class="scroll"><table><thead><tr><th><input type="checkbox" aria-label="Choose all that are listed" checked=${every} onChange=${() => choose(wanted, !every)} /></th>${["Pair", "Raters", "Placed", "Skipped", "Disagreement", "Certificate"].map((head) => html`<th>${head}</th>`)}</tr></thead>
+      <select aria-label="Which pairs" onChange=${(/** @type {any} */ event) => setWhich(event.target.value)}>${Object.entries(WHICH).map(([value, [label]]) => html`<option value=${value} selected=${which === value}>${label}</option>`)}</select></div>
+    <div class="scroll"><table><thead><tr><th><input type="checkbox" aria-label="Choose all that are listed" checked=${every} onChange=${() => choose(wanted, !every)} /></th>${["Pair", "Raters", "Placed", "Skipped"].map((head) => html`<th>${head}</th>`)}</tr></thead>
       <tbody>${wanted.slice(0, most).map((pair) => html`<${PairRow} key=${pair.key} pair=${pair} chosen=${chosen.has(pair.key)} choose=${(/** @type {boolean} */ on) => choose([pair], on)} />`)}</tbody></table></div>
     ${wanted.length > most && html`<button type="button" onClick=${() => setMost(most + 10 * SHOWN)}>Show more (${wanted.length - most})</button>`}
     <${People} people=${raters} chosen=${[...chosen]} server=${server} />`;
@@ -94,19 +91,17 @@ function PairRow({ pair, chosen, choose }) {
   const each = names.map((name) => `${name} ${pair.work[name]?.placed ?? 0}${pair.budget === null ? "" : `/${pair.budget}`}${pair.raters.includes(name) ? "" : " (not assigned)"}`);
   const sum = (/** @type {"placed" | "skipped"} */ what) => (pair.counted ? Object.values(pair.work).reduce((total, work) => total + work[what], 0) : "…");
   return html`<tr data-pair=${pair.key}><td><input type="checkbox" aria-label=${`Choose ${pair.name}`} checked=${chosen} onChange=${() => choose(!chosen)} /></td><td><${Name} pair=${pair} /></td>
-    <td>${each.join(", ") || html`<span class="quiet">nobody</span>`}</td><td class="figure">${sum("placed")}</td><td class="figure">${sum("skipped")}</td>
-    <td class="figure">${pair.distance === null ? "–" : `${rounded(pair.distance)} ${unitName(pair.units)} at ${pair.shared}`}</td><td title=${pair.certificate ?? ""}>${pair.certified ? "certified" : pair.certificate ? "not decided" : "–"}</td></tr>`;
+    <td>${each.join(", ") || html`<span class="quiet">nobody</span>`}</td><td class="figure">${sum("placed")}</td><td class="figure">${sum("skipped")}</td></tr>`;
 }
 
 /** Who gets which pair, and the links of people. @param {{people: Person[], chosen: string[], server: Server}} properties */
 function People({ people, chosen, server: { api, read } }) {
   const [note, say] = useState("");
   const [picked, pick] = useState(/** @type {string[]} */ ([]));
-  const [overlap, setOverlap] = useState("10");
   const [name, setName] = useState("");
   const [role, setRole] = useState("rater");
   const [links, setLinks] = useState(/** @type {{name: string, link: string}[]} */ ([]));
-  const names = people.filter((one) => !one.revoked && one.role === "rater").map((one) => one.name);
+  const names = people.filter((one) => one.has_link && one.role === "rater").map((one) => one.name);
   const counted = (/** @type {number} */ changed) => `${changed} ${changed === 1 ? "assignment" : "assignments"} changed.`;
   /** Do it, and say what came of it. @param {() => Promise<string>} work */
   const tell = async (work) => {
@@ -118,11 +113,6 @@ function People({ people, chosen, server: { api, read } }) {
     }
     await read();
   };
-  const evenly = () => tell(async () => {
-    const raters = picked.length ? picked : names;
-    if (!raters.length) return "Invite raters first.";
-    return counted((await api.post("/api/share-out", { raters, overlap: Number(overlap) / 100 })).changed);
-  });
   const byHand = (/** @type {"assign" | "unassign"} */ action) => tell(async () => {
     if (!picked.length || !chosen.length) return "Choose pairs in the table and raters in the list.";
     let changed = 0;
@@ -137,14 +127,13 @@ function People({ people, chosen, server: { api, read } }) {
     return `${who} has a new link.`;
   });
   return html`<section class="assignment" aria-label="Assignment"><h2>Assign</h2>
-      <div class="controls"><label>Raters (none chosen: all) <select multiple size="4" aria-label="Raters" id="raters" onChange=${(/** @type {any} */ event) => pick([...event.target.selectedOptions].map((/** @type {any} */ option) => option.value))}>${names.map((one) => html`<option value=${one} selected=${picked.includes(one)}>${one}</option>`)}</select></label>
-        <div><p><button type="button" data-act="evenly" onClick=${evenly}>Share out evenly</button> and give <input type="number" min="0" max="100" step="5" id="overlap" aria-label="Percent of the pairs that get two raters" value=${overlap} onInput=${(/** @type {any} */ event) => setOverlap(event.target.value)} /> % of the pairs to two raters, to measure agreement</p>
-          <p><button type="button" data-act="assign" onClick=${() => byHand("assign")}>Assign</button> or <button type="button" data-act="unassign" onClick=${() => byHand("unassign")}>take away</button> <span class="quiet">${chosen.length ? `the ${chosen.length} ${chosen.length === 1 ? "pair" : "pairs"} chosen above` : "the pairs that you choose above"}</span></p></div></div>
+      <div class="controls"><label>Raters <select multiple size="4" aria-label="Raters" id="raters" onChange=${(/** @type {any} */ event) => pick([...event.target.selectedOptions].map((/** @type {any} */ option) => option.value))}>${names.map((one) => html`<option value=${one} selected=${picked.includes(one)}>${one}</option>`)}</select></label>
+        <div><p><button type="button" data-act="assign" onClick=${() => byHand("assign")}>Assign</button> or <button type="button" data-act="unassign" onClick=${() => byHand("unassign")}>take away</button> <span class="quiet">${chosen.length ? `the ${chosen.length} ${chosen.length === 1 ? "pair" : "pairs"} chosen above` : "the pairs that you choose above"}</span></p></div></div>
       <p role="status" id="assigned">${note}</p></section>
     <h2>People</h2>
     <div class="scroll"><table><thead><tr>${["Name", "Role", "Pairs", "Placed", "Skipped", "Link"].map((head) => html`<th>${head}</th>`)}</tr></thead><tbody>${people.map((one) => html`
-      <tr key=${one.name} data-person=${one.name}><td>${one.name}</td><td>${one.revoked ? "revoked" : one.role}</td><td class="figure">${one.pairs}</td><td class="figure">${one.placed}</td><td class="figure">${one.skipped}</td>
-        <td><button type="button" data-act="link" onClick=${() => person(one.name, "add", one.role)}>${one.has_link && !one.revoked ? "New link" : "Make a link"}</button>${!one.revoked && html`<button type="button" data-act="revoke" onClick=${() => person(one.name, "revoke", one.role)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>
+      <tr key=${one.name} data-person=${one.name}><td>${one.name}</td><td>${one.role}</td><td class="figure">${one.pairs}</td><td class="figure">${one.placed}</td><td class="figure">${one.skipped}</td>
+        <td><button type="button" data-act="link" onClick=${() => person(one.name, "add", one.role)}>${one.has_link ? "New link" : "Make a link"}</button>${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => person(one.name, "revoke", one.role)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>
     <p><input type="text" placeholder="Name" maxlength="100" aria-label="Name of a person" value=${name} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /> <select aria-label="Role" onChange=${(/** @type {any} */ event) => setRole(event.target.value)}>${["rater", "organiser"].map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select> <button type="button" data-act="invite" onClick=${() => person(name.trim(), "add", role)}>Invite with a link</button></p>
     <div class="choices" id="links">${links.map((one) => html`<div key=${one.link}><span>Link for ${one.name} (shown only now): </span><button type="button" onClick=${() => void navigator.clipboard.writeText(one.link)}>Copy</button>
       <input type="text" class="link" readonly value=${one.link} aria-label=${`Link of ${one.name}`} onFocus=${(/** @type {any} */ event) => event.target.select()} /></div>`)}</div>`;

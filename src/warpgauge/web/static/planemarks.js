@@ -133,7 +133,7 @@ function drawFormerRows(on) {
 /** @param {Row} row @returns {"former" | "outlier" | "skipped"} */
 function kindOfRow(row) {
   if (row.skipped) return "skipped";
-  return row.outlier || row.swapped ? "outlier" : "former";
+  return row.outlier ? "outlier" : "former";
 }
 
 /** All raters' marks at a location, and what they say together. @param {Drawing} on @param {Location} location */

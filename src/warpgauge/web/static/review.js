@@ -16,7 +16,7 @@ import { coordinates, rounded, unitName } from "./words.js";
 
 /** Whether a mark is worth a second look. @param {Row} row */
 export function isFlagged(row) {
-  return row.outlier || row.swapped || row.flagged;
+  return row.outlier || row.flagged;
 }
 
 /** @type {Record<string, (row: Row, me: string) => boolean>} */
@@ -45,10 +45,8 @@ export function sortedRows(rows, { by, down }) {
   return [...rows].sort((one, other) => (key(one) - key(other)) * (down ? -1 : 1) || one.query - other.query);
 }
 
-/** Why a mark is worth a second look, in a sentence; "" where it is not. @param {Row} row @param {Row[]} rows @param {string} units */
-export function reasonToLook(row, rows, units) {
-  const other = rows.find(({ query }) => query === row.partner)?.number;
-  if (row.swapped) return `It fits much better when exchanged with ${other === undefined ? "another mark" : `mark ${other}`}: perhaps the two were swapped.`;
+/** Why a mark is worth a second look, in a sentence; "" where it is not. @param {Row} row @param {string} units */
+export function reasonToLook(row, units) {
   if (row.outlier && row.distance !== null && row.mahalanobis !== null) {
     return `It lies ${rounded(row.distance)} ${units} from where the others expect it, ${rounded(row.mahalanobis)} times as far as usual.`;
   }
@@ -113,7 +111,6 @@ function flags(row) {
   const words = [];
   if (row.skipped) words.push(`skipped: ${(row.reason ?? "").replaceAll("_", " ")}`);
   if (row.outlier) words.push("△ away from where the others say");
-  if (row.swapped) words.push("△ perhaps swapped with another");
   if (row.flagged && !row.outlier) words.push("△ kept after a question");
   if (row.chosen === "volunteered") words.push("your own choice");
   if (row.disabled) words.push("not used");
@@ -144,7 +141,7 @@ function Line({ annotator, row, here }) {
     <td>${row.number}${!mine && html`<div class="quiet">${row.rater}</div>`}</td>
     <td class="pair"><${Thumb} stage=${stage} side="fixed" row=${row} /><${Thumb} stage=${stage} side="moving" row=${row} />
       <div class="note" data-at>${coordinates(row.location, units)}${row.point && ` → ${coordinates(row.point, units)}`}</div>
-      <div class=${isFlagged(row) ? "flag" : "note"} title=${reasonToLook(row, store.state.rows, unitName(units))}>${flags(row)}</div>${row.text && html`<div class="note">“${row.text}”</div>`}</td>
+      <div class=${isFlagged(row) ? "flag" : "note"} title=${reasonToLook(row, unitName(units))}>${flags(row)}</div>${row.text && html`<div class="note">“${row.text}”</div>`}</td>
     <td class="num">${size === null ? "–" : rounded(size)}</td>
     ${!stage.withheld && html`<td class="num">${row.distance === null ? "–" : row.distance < least ? "0" : rounded(row.distance)}</td>`}
     <td>${mine && html`<input type="checkbox" checked=${!row.disabled} disabled=${row.skipped} aria-label=${`Use answer ${row.number}`} onClick=${use} />`}</td></tr>`;

@@ -1,4 +1,4 @@
-"""Roles on every route, the organiser's page, adjudication and its locks."""
+"""What organisers see and decide: distances and fusions, adjudication and its locks, places that all are asked."""
 
 from __future__ import annotations
 
@@ -27,54 +27,6 @@ def get(client: httpx.Client, path: str) -> Any:
     return found.json()
 
 
-def join(server: Served, name: str, role: str) -> httpx.Client:
-    """Let the organiser add somebody, and follow the link that comes back."""
-    reply = server.client().post("/api/raters", json={"action": "add", "name": name, "role": role})
-    assert reply.status_code == 200, reply.text
-    assert reply.json()["role"] == role
-    server.links[name] = reply.json()["link"]
-    return server.client(name)
-
-
-WRITES = [
-    ("/api/query/0/place", {"point": [9, 9], "covariance": [[1, 0], [0, 1]], "alpha": 0.01}),
-    ("/api/query/0/skip", {"reason": "other", "text": ""}),
-    ("/api/query/0/another", {}),
-    ("/api/query/0/disable", {"disabled": True}),
-    ("/api/undo", {}),
-    ("/api/redo", {}),
-]
-ORGANISERS = [
-    ("/api/locations/0/resolve", {"text": ""}),
-    ("/api/locations/0/exclude", {"rater": "ada"}),
-    ("/api/locations/0/include", {"rater": "ada"}),
-    ("/api/locations/0/ask_again", {"rater": "ada"}),
-    ("/api/raters", {"action": "add", "name": "eve", "role": "organiser"}),
-    ("/api/raters", {"action": "revoke", "name": "ben"}),
-]
-
-
-def test_what_each_role_may_not_do_changes_nothing(server: Served) -> None:
-    """Strangers 401 on every write, raters 403 on what is the organiser's; the log stays as it is."""
-    ada = server.client("ada")
-    query = get(ada, "/api/query")
-    assert answer(ada, query, [30.0, 40.0]).status_code == 200
-    generation = get(ada, "/api/project")["generation"]
-    before = events_of(server.folder)
-    stranger = server.stranger()
-    for path, body in WRITES + ORGANISERS:
-        content = dict(body) if path == "/api/raters" else {**body, "generation": generation}
-        assert stranger.post(path, json=content).status_code == 401, path
-    for path, body in ORGANISERS:
-        content = dict(body) if path == "/api/raters" else {**body, "generation": generation}
-        assert ada.post(path, json=content).status_code == 403, path
-    for path in ("/api/raters", "/api/locations"):
-        assert ada.get(path).status_code == 403
-    assert ada.get("/api/transforms").status_code == 403
-    assert ada.get("/api/map/error?transform=x").status_code == 403
-    assert events_of(server.folder) == before
-
-
 def test_another_raters_token_does_nothing_to_ones_answers(server: Served) -> None:
     """Ben's undo, edit and skip are Ben's own: Ada's answer stays, and her name cannot be sent along."""
     ada, ben = server.client("ada"), server.client("ben")
@@ -89,40 +41,6 @@ def test_another_raters_token_does_nothing_to_ones_answers(server: Served) -> No
     assert answer(ben, {**query, "generation": generation}, [70.0, 80.0]).status_code == 200
     assert get(ada, f"/api/query/{number}")["answer"]["point"] == [30.0, 40.0]
     assert get(ben, f"/api/query/{number}")["answer"]["point"] == [70.0, 80.0]
-
-
-def test_a_revoked_rater_is_out_at_once(server: Served) -> None:
-    """The cookie is worth nothing after revocation, a new link works, and the old one does not."""
-    ada, organiser = server.client("ada"), server.client()
-    query = get(ada, "/api/query")
-    assert organiser.post("/api/raters", json={"action": "revoke", "name": "ada"}).json()["link"] is None
-    before = events_of(server.folder)
-    assert ada.get("/api/project").status_code == 401
-    assert answer(ada, query, [1.0, 1.0]).status_code == 401
-    assert server.stranger().get(server.links["ada"]).status_code == 401
-    assert events_of(server.folder) == before
-    old = server.links["ada"]
-    again = join(server, "ada", "rater")
-    assert get(again, "/api/query")["query"] == query["query"]
-    assert server.links["ada"] != old
-    assert server.stranger().get(old).status_code == 401
-
-
-def test_registering_is_checked(server: Served) -> None:
-    """Nobody changes their own role, revokes a stranger, or takes a name that cannot be shown."""
-    organiser = server.client()
-    for body, status in (
-        ({"action": "revoke", "name": "nobody"}, 404),
-        ({"action": "revoke", "name": "organiser"}, 422),
-        ({"action": "add", "name": "organiser", "role": "rater"}, 422),
-        ({"action": "add", "name": " eve"}, 422),
-        ({"action": "add", "name": "e\nve"}, 422),
-        ({"action": "add", "name": ""}, 422),
-        ({"action": "add", "name": "eve", "role": "king"}, 422),
-        ({"action": "forget", "name": "ada"}, 422),
-    ):
-        assert organiser.post("/api/raters", json=body).status_code == status, body
-    assert "eve" not in {row["name"] for row in get(organiser, "/api/raters")["raters"]}
 
 
 def test_the_organiser_sees_distances_and_the_fusion(server: Served) -> None:
@@ -218,16 +136,16 @@ def test_what_changed_after_the_organiser_looked_is_not_judged(server: Served) -
     assert events_of(server.folder) == before
 
 
-def test_repeats_are_not_told(tmp_path: Path) -> None:
-    """A location asked twice looks like any other: no field of a rater's answers says which query it repeats."""
-    folder = make_flat(tmp_path / "p", repeat_fraction=0.5, repeat_lag=1)
-    with served(folder, "ada") as server:
-        ada = server.client("ada")
-        query = get(ada, "/api/query")
-        for _ in range(8):
-            assert not {"same_as", "origin", "repeat"} & set(query)
-            query = answer(ada, query, query["location"]).json()["next"]
-        kinds = [event[4]["origin"] for event in events_of(folder) if event[2] == "query"]
-        assert "repeat" in kinds
-        rows = get(ada, "/api/list")["rows"]
-        assert not {"same_as", "origin"} & set(rows[0])
+def test_places_are_chosen_before_anybody_answers(tmp_path: Path) -> None:
+    """The organiser is shown one circle after the other; what is chosen is asked of all, exactly there."""
+    with served(make_flat(tmp_path / "p"), "ada,ben") as server:
+        ada, ben, organiser = server.client("ada"), server.client("ben"), server.client()
+        circle = get(organiser, "/api/places")
+        assert circle["radius"] > 0
+        chosen = [np.add(circle["point"], [2.0, -1.0]).tolist(), [31.0, 42.0]]
+        assert organiser.post("/api/places", json={"points": chosen}).status_code == 200
+        for client in (ada, ben):
+            query = get(client, "/api/query")
+            assert (query["location"], query["radius"]) == (chosen[0], 0)
+            assert answer(client, query, query["location"]).json()["next"]["location"] == chosen[1]
+        assert organiser.get("/api/places").status_code == 422  # too late

@@ -1,0 +1,538 @@
+"""Queries and answers: one lock, one rater at a time.
+
+A write is answered only when the log has it; what comes next is computed after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, FastAPI, Path, Query, Request
+from pydantic import Field
+from starlette.responses import JSONResponse
+
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.project import ConflictError, Event, Place, Placement, Skip, State
+from warpgauge.session import Prediction, UnconfirmedError
+from warpgauge.session import Query as Question
+from warpgauge.session import Saved as SavedEvent
+from warpgauge.session.queries import is_settled, number_for, placed_count
+from warpgauge.web.desk import Visit, Visiting
+from warpgauge.web.failures import LockedError, NotFoundError
+from warpgauge.web.wire import (
+    Alpha,
+    Based,
+    Duration,
+    EllipseAnswer,
+    Given,
+    Numbers,
+    Point,
+    Rows,
+    Saved,
+    Spread,
+    Text,
+    drawn_placement,
+    rough,
+)
+
+Number = Annotated[int, Path(ge=0, le=2**53, description="Number of the query, as this person knows it.")]
+Reason = Literal["not_visible", "ambiguous", "torn_or_missing", "outside_image", "other"]
+router = APIRouter()
+
+
+class StartAnswer(Given):
+    """The guided start: places that the rater recognises in both images, before the first suggestion."""
+
+    due: bool
+    volunteered: int
+    wanted: int
+    sentence: str
+
+
+class PredictionAnswer(Given):
+    """Where the model expects the match."""
+
+    mean: Numbers
+    covariance: Rows
+    ellipse: EllipseAnswer
+    alpha: float
+    outside: bool
+
+
+class PlaceAnswer(Given):
+    """An answer that placed the match; flagged if it lies outside the image or far from a well known prediction."""
+
+    kind: Literal["place"] = "place"
+    point: list[float]
+    covariance: list[list[float]]
+    alpha: float
+    fixed: list[float] | None
+    flagged: bool
+    generation: int
+    time: str
+
+
+class SkipAnswer(Given):
+    """An answer that declined."""
+
+    kind: Literal["skip"] = "skip"
+    reason: str
+    text: str
+    generation: int
+    time: str
+
+
+Answer = Annotated[PlaceAnswer | SkipAnswer, Field(discriminator="kind")]
+
+
+class Steps(Given):
+    """How far a person has come: the one way to count, whatever the list shows."""
+
+    placed: int
+    skipped: int
+    total: int | None
+    can_undo: bool
+    can_redo: bool
+    start: StartAnswer
+    generation: int
+
+
+class QueryAnswer(Steps):
+    """A query as this rater sees it; whether it repeats another one is not told.
+
+    The rater may mark a place so far from the location as ``radius`` says; 0 where all are asked exactly there.
+    ``number`` counts all queries of this rater from 1, ``position`` placements only.
+    """
+
+    query: int
+    number: int
+    position: int
+    location: list[float]
+    radius: float
+    name: str
+    own_choice: bool
+    gain: float | None
+    prediction: PredictionAnswer | None
+    answer: Answer | None
+    disabled: bool
+    locked: bool
+
+
+class DoneAnswer(Steps):
+    """Nothing is left to ask of this rater."""
+
+    done: Literal[True] = True
+    reasons: list[str]
+
+
+class WriteAnswer(Given):
+    """A write, and what comes next."""
+
+    saved: Saved
+    next: QueryAnswer | DoneAnswer
+
+
+class StepAnswer(Given):
+    """A write, and the query that it changed."""
+
+    saved: Saved
+    query: QueryAnswer | DoneAnswer
+
+
+class VolunteeredAnswer(Given):
+    """A volunteered landmark, and its number."""
+
+    saved: Saved
+    query: int
+    start: StartAnswer
+
+
+class StartSkippedAnswer(Given):
+    """The guided start was skipped."""
+
+    saved: Saved
+    start: StartAnswer
+
+
+class ConfirmAnswer(Given):
+    """The placement looks like a slip; nothing was written. Send it again with ``confirmed`` to keep it."""
+
+    kind: Literal["confirm"] = "confirm"
+    error: str
+    outside: float | None
+    deviation: float | None
+    generation: int
+
+
+class ConflictAnswer(Given):
+    """Another tab or device changed this answer meanwhile; nothing was written."""
+
+    kind: Literal["conflict"] = "conflict"
+    error: str
+    theirs: Answer | None
+    query: int | None
+    generation: int
+
+
+class PlacingRequest(Based):
+    """A placement, whether its rater was asked about it, and how long it took."""
+
+    covariance: Spread
+    alpha: Alpha
+    confirmed: bool = False
+    duration: Duration | None = None
+
+
+class PlaceRequest(PlacingRequest):
+    """Place, or move, the match of a query."""
+
+    point: Point
+    fixed: Point | None = None
+
+    def placement(self, d: int) -> Placement:
+        """Return what the rater drew."""
+        return drawn_placement(d, self.point, self.covariance, self.alpha, self.fixed)
+
+
+class VolunteerRequest(PlacingRequest):
+    """Save a landmark of the rater's own choice."""
+
+    fixed: Point
+    moving: Point
+    name: Text = ""
+
+    def placement(self, d: int) -> Placement:
+        """Return what the rater drew."""
+        return drawn_placement(d, self.moving, self.covariance, self.alpha, self.fixed)
+
+
+class SkipRequest(Based):
+    """Decline a query."""
+
+    reason: Reason
+    text: Text = ""
+    duration: Duration | None = None
+
+
+class DisableRequest(Based):
+    """Take one's own placement out of the model, or put it back."""
+
+    disabled: bool
+
+
+def start_of(visit: Visit) -> StartAnswer:
+    """Return whether the guided start is due, and how many landmarks it still needs."""
+    start = visit.session.start(visit.name)
+    left = start.wanted - start.volunteered
+    places = {1: "one place", 2: "two places", 3: "three places"}.get(left, f"{left} places")
+    sentence = f"Mark {places} that you recognise in both images." if start.due else ""
+    return StartAnswer(due=start.due, volunteered=start.volunteered, wanted=start.wanted, sentence=sentence)
+
+
+def predicted(prediction: Prediction) -> PredictionAnswer:
+    """Describe a prediction."""
+    return PredictionAnswer(
+        mean=prediction.mean.tolist(),
+        covariance=prediction.covariance.tolist(),
+        ellipse=EllipseAnswer(half_lengths=prediction.half_lengths.tolist(), axes=prediction.axes.tolist()),
+        alpha=prediction.alpha,
+        outside=not prediction.inside,
+    )
+
+
+def described(answer: Event | None, *, hidden: bool) -> PlaceAnswer | SkipAnswer | None:
+    """Describe an answer; where predictions are hidden, not whether it was far from one."""
+    if isinstance(answer, Place):
+        placement = answer.placement
+        return PlaceAnswer(
+            point=list(placement.moving),
+            covariance=[list(row) for row in placement.covariance],
+            alpha=placement.alpha,
+            fixed=None if placement.fixed is None else list(placement.fixed),
+            flagged=not hidden and answer.doubt is not None,
+            generation=answer.generation,
+            time=answer.time,
+        )
+    if isinstance(answer, Skip):
+        return SkipAnswer(reason=answer.reason, text=answer.text, generation=answer.generation, time=answer.time)
+    return None
+
+
+def _steps(visit: Visit, state: State, start: StartAnswer) -> Steps:
+    name = visit.name
+    return Steps(
+        placed=placed_count(state, name),
+        skipped=sum(isinstance(state.answer(name, number), Skip) for number in state.trails.get(name, ())),
+        total=visit.project.settings.budget,
+        can_undo=bool(state.done.get(name)),
+        can_redo=bool(state.undone.get(name)),
+        start=start,
+        generation=state.generation,
+    )
+
+
+def shown(visit: Visit, question: Question) -> QueryAnswer:
+    """Describe a query to a person."""
+    state, hidden = visit.project.state, not visit.predicts
+    asked = state.queries[question.number]
+    gain = question.gain
+    steps = _steps(visit, state, start_of(visit)).model_dump()
+    return QueryAnswer(
+        **{**steps, "generation": question.generation, "total": question.total},
+        query=visit.session.blindness.name(state, visit.name, question.number),
+        number=number_for(state, visit.name, question.number),
+        position=question.position,
+        location=list(question.point),
+        radius=0.0 if hidden else question.radius,  # it follows from what the model knows
+        name=state.queries[asked.location].name,  # a repeat has the name of the first
+        own_choice=asked.origin == "volunteered",
+        gain=rough(gain) if hidden and gain is not None else gain,
+        prediction=None if question.prediction is None else predicted(question.prediction),
+        answer=described(question.answer, hidden=hidden),
+        disabled=question.cell.disabled,
+        locked=_is_locked(visit, question.number),
+    )
+
+
+def next_for(visit: Visit) -> QueryAnswer | DoneAnswer:
+    """Return the person's current query, or that there is none."""
+    question = visit.session.next_query(visit.name)
+    if question is not None:
+        return shown(visit, question)
+    reasons = list(visit.session.progress(None if visit.person.organises else visit.name).reasons)
+    reasons = reasons or ["Every location has been answered and no candidate is left."]
+    steps = _steps(visit, visit.project.state, start_of(visit))
+    return DoneAnswer(**steps.model_dump(), reasons=reasons)
+
+
+def _is_locked(visit: Visit, number: int) -> bool:
+    """Return whether the location was settled after it was asked, for all but organisers."""
+    return is_settled(visit.project.state, number) and not visit.person.organises
+
+
+def _inner(visit: Visit, number: int) -> int:
+    """Return the query that this person knows under a number."""
+    inner = visit.session.blindness.number(visit.project.state, visit.name, number)
+    if inner is None:
+        raise NotFoundError(f"There is no query {number} for {visit.name}.")
+    return inner
+
+
+def _recent(visit: Visit, generation: int) -> State:
+    state = visit.project.state
+    if generation > state.generation:
+        raise InvalidInputError(f"Generation {generation} has not been reached; the log is at {state.generation}.")
+    return state
+
+
+def _open(visit: Visit, number: int, generation: int) -> int:
+    """Return the query of a write; refuse one that is not there, not yet known to the sender, or settled."""
+    state, inner = _recent(visit, generation), _inner(visit, number)
+    if generation < state.queries[inner].generation:
+        raise InvalidInputError(f"Query {number} was not yet asked at generation {generation}; reload the page.")
+    if _is_locked(visit, inner):
+        raise LockedError("The organiser has settled this location, so it cannot be changed any more.")
+    return inner
+
+
+@router.get("/query")
+def current(visit: Visiting) -> QueryAnswer | DoneAnswer:
+    """Return the rater's current query, or that nothing is left."""
+    with visit.desk.lock:
+        return next_for(visit)
+
+
+@router.get("/query/{n}")
+def former(n: Number, visit: Visiting) -> QueryAnswer:
+    """Return a query by its number."""
+    with visit.desk.lock:
+        return shown(visit, visit.session.go_to(_inner(visit, n), visit.name))
+
+
+@router.get("/previous")
+def previous(visit: Visiting, query: Annotated[int | None, Query(ge=0, le=2**53)] = None) -> QueryAnswer:
+    """Return the query that the rater answered or put aside before this one, or last."""
+    with visit.desk.lock:
+        question = visit.session.previous(None if query is None else _inner(visit, query), visit.name)
+        if question is None:
+            raise NotFoundError("There is no former query.")
+        return shown(visit, question)
+
+
+def _written(visit: Visit, write: Callable[[], SavedEvent]) -> WriteAnswer:
+    """Write, and return what comes next; what is on the disk is acknowledged, whatever comes after it."""
+    event = write()
+    visit.desk.changed()
+    following: QueryAnswer | DoneAnswer
+    try:
+        following = next_for(visit)
+    except WarpgaugeError as error:  # the log may be out of reach, so it is not read
+        nothing = StartAnswer(due=False, volunteered=0, wanted=0, sentence="")
+        steps = _steps(visit, visit.project.known, nothing)
+        following = DoneAnswer(**steps.model_dump(), reasons=[str(error)])
+    return WriteAnswer(saved=Saved.model_validate(event), next=following)
+
+
+def _repeated(visit: Visit, inner: int, placement: Placement, generation: int) -> Saved | None:
+    """Return the write of which this is a repetition: only its acknowledgement was lost."""
+    stored = visit.project.state.answer(visit.name, inner)
+    if not isinstance(stored, Place) or stored.generation <= generation:
+        return None
+    return Saved.model_validate(stored) if stored.placement == placement else None
+
+
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": ConflictAnswer, "description": "Another tab changed this answer; nothing was written."}
+}
+_PLACE: dict[int | str, dict[str, Any]] = {
+    409: {
+        "model": ConflictAnswer | ConfirmAnswer,
+        "description": "Another tab changed this answer, or it looks like a slip; nothing was written.",
+    }
+}
+
+
+@router.post("/query/{n}/place", responses=_PLACE)
+def place(n: Number, body: PlaceRequest, visit: Visiting) -> WriteAnswer:
+    """Place the match of a query, or move it; answered when it is on the disk."""
+    placement = body.placement(visit.project.d)
+    with visit.desk.lock:
+        inner = _open(visit, n, body.generation)
+        repeated = _repeated(visit, inner, placement, body.generation)
+        if repeated is not None:
+            return WriteAnswer(saved=repeated, next=next_for(visit))
+        return _written(
+            visit,
+            lambda: visit.session.place(
+                inner,
+                placement,
+                confirmed=body.confirmed,
+                duration=body.duration,
+                base_generation=body.generation,
+                rater=visit.name,
+            ),
+        )
+
+
+@router.post("/volunteer", responses=_PLACE)
+def volunteer(body: VolunteerRequest, visit: Visiting) -> VolunteeredAnswer:
+    """Save a landmark of the rater's own choice."""
+    placement = body.placement(visit.project.d)
+    with visit.desk.lock:
+        _recent(visit, body.generation)
+        event = visit.session.place(
+            None, placement, name=body.name, confirmed=body.confirmed, duration=body.duration, rater=visit.name
+        )
+        visit.desk.changed()
+        number = visit.session.blindness.name(visit.project.state, visit.name, event.query)
+        return VolunteeredAnswer(saved=Saved.model_validate(event), query=number, start=start_of(visit))
+
+
+@router.post("/start/skip")
+def skip_start(body: Based, visit: Visiting) -> StartSkippedAnswer:
+    """Go on without the guided start."""
+    with visit.desk.lock:
+        _recent(visit, body.generation)
+        event = visit.session.skip_start(visit.name)
+        return StartSkippedAnswer(saved=Saved.model_validate(event), start=start_of(visit))
+
+
+@router.post("/query/{n}/skip", responses=_CONFLICT)
+def skip(n: Number, body: SkipRequest, visit: Visiting) -> WriteAnswer:
+    """Decline a query, with a reason."""
+    with visit.desk.lock:
+        inner = _open(visit, n, body.generation)
+        base: int | None = body.generation
+        if isinstance(visit.project.state.answer(visit.name, inner), Skip):
+            # Another reason: the former skip is taken back first, so that both can be undone one by one.
+            visit.session.restore(inner, base_generation=base, rater=visit.name)
+            base = None
+        return _written(
+            visit,
+            lambda: visit.session.skip(
+                inner, body.reason, body.text, duration=body.duration, base_generation=base, rater=visit.name
+            ),
+        )
+
+
+@router.post("/query/{n}/another", responses=_CONFLICT)
+def another(n: Number, body: Based, visit: Visiting) -> QueryAnswer | DoneAnswer:
+    """Put a query aside and get the next best; it comes again when nothing else is left."""
+    with visit.desk.lock:
+        inner, state = _open(visit, n, body.generation), visit.project.state
+        if state.deferred.get((visit.name, inner), 0) > body.generation:
+            raise InvalidInputError(f"Query {n} has been put aside already; reload to see what comes next.")
+        touched = state.touched.get((visit.name, inner))
+        if touched is not None and touched.generation > body.generation:
+            raise ConflictError(f"Query {n} was answered meanwhile; look at it and decide again.", touched)
+        visit.session.another(inner, visit.name)
+        visit.desk.changed()
+        return next_for(visit)
+
+
+@router.post("/query/{n}/disable", responses=_CONFLICT)
+def disable(n: Number, body: DisableRequest, visit: Visiting) -> StepAnswer:
+    """Take one's own placement out of the model, or put it back."""
+    with visit.desk.lock:
+        inner = _open(visit, n, body.generation)
+        act = visit.session.disable if body.disabled else visit.session.enable
+        event = act(inner, base_generation=body.generation, rater=visit.name)
+        visit.desk.changed()
+        query = shown(visit, visit.session.go_to(inner, visit.name))
+        return StepAnswer(saved=Saved.model_validate(event), query=query)
+
+
+@router.post("/undo", responses=_CONFLICT)
+def undo(body: Based, visit: Visiting) -> StepAnswer:
+    """Undo the rater's last action."""
+    return _step(visit, "undo", body.generation)
+
+
+@router.post("/redo", responses=_CONFLICT)
+def redo(body: Based, visit: Visiting) -> StepAnswer:
+    """Redo what was undone last."""
+    return _step(visit, "redo", body.generation)
+
+
+def _step(visit: Visit, kind: Literal["undo", "redo"], generation: int) -> StepAnswer:
+    with visit.desk.lock:
+        state = _recent(visit, generation)
+        steps = (state.done if kind == "undo" else state.undone).get(visit.name, [])
+        if steps and _is_locked(visit, steps[-1].query):
+            raise LockedError("The organiser has settled that location, so this cannot be changed any more.")
+        act = visit.session.undo if kind == "undo" else visit.session.redo
+        event = act(visit.name, base_generation=generation)
+        if event is None:
+            raise InvalidInputError(f"There is nothing to {kind}.")
+        visit.desk.changed()
+        saved = Saved.model_validate(event)
+        if visit.project.state.queries[event.query].origin == "volunteered" and event.answer is None:
+            return StepAnswer(saved=saved, query=next_for(visit))
+        return StepAnswer(saved=saved, query=shown(visit, visit.session.go_to(event.query, visit.name)))
+
+
+def add_conflict_handlers(app: FastAPI) -> None:
+    """Register how a write is refused that another tab overtook, or that looks like a slip."""
+
+    @app.exception_handler(ConflictError)
+    def on_conflict(request: Request, error: ConflictError) -> JSONResponse:
+        visit: Visit = request.state.visit
+        state, number = visit.project.state, error.newer.query
+        theirs, name = None, None
+        if number is not None:
+            name = visit.session.blindness.name(state, visit.name, number)
+            theirs = described(state.answer(visit.name, number), hidden=not visit.predicts)
+        conflict = ConflictAnswer(error=str(error), theirs=theirs, query=name, generation=state.generation)
+        return JSONResponse(conflict.model_dump(), 409)
+
+    @app.exception_handler(UnconfirmedError)
+    def on_doubt(request: Request, error: UnconfirmedError) -> JSONResponse:
+        visit: Visit = request.state.visit
+        question = ConfirmAnswer(
+            error=str(error),
+            outside=error.doubt.outside,
+            deviation=error.doubt.deviation if visit.predicts else None,
+            generation=visit.project.state.generation,
+        )
+        return JSONResponse(question.model_dump(), 409)

@@ -1,0 +1,331 @@
+"""What the organiser of a pair sees and decides: raters, locations, adjudication, and the places that all are asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from warpgauge.core.annotations import ellipse_from_covariance
+from warpgauge.errors import InvalidInputError
+from warpgauge.project import Event
+from warpgauge.project.state import State
+from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
+from warpgauge.session.control_questions import rater_certificate
+from warpgauge.session.seals import sealed_answers
+from warpgauge.web.answering import Number
+from warpgauge.web.desk import Organising, Visit
+from warpgauge.web.failures import NotFoundError
+from warpgauge.web.people import Record
+from warpgauge.web.wire import (
+    Based,
+    EllipseAnswer,
+    Given,
+    Numbers,
+    PersonName,
+    Point,
+    Rows,
+    Saved,
+    SavedAnswer,
+    Sent,
+    Text,
+)
+
+Standing = Literal["rater", "organiser", "revoked"]
+Act = Literal["resolve", "exclude", "include", "ask_again"]
+router = APIRouter()
+
+
+class IntraAnswer(Given):
+    """Error of a rater against themselves."""
+
+    pairs: int
+    mean_distance: float | None
+    sd: float | None
+    changed_mind: int
+
+
+class CertificateAnswer(Given):
+    """How exact a rater is, by control questions and repeats, with 95 % intervals; lengths in world units."""
+
+    controls: int
+    bias: Numbers | None
+    bias_low: Numbers | None
+    bias_high: Numbers | None
+    sd: float | None
+    sd_low: float | None
+    sd_high: float | None
+    inside: int
+    inside_low: float
+    inside_high: float
+    repeats: int
+    repeat_sd: float | None
+    repeat_low: float | None
+    repeat_high: float | None
+
+
+class RaterAnswer(Given):
+    """A rater's work, as the organiser sees it."""
+
+    name: str
+    role: Standing
+    has_link: bool
+    placed: int
+    deferred: int
+    skipped: dict[str, int]
+    median_seconds: float | None
+    bias: list[float] | None
+    bias_se: list[float | None] | None
+    scatter: float | None
+    intra: IntraAnswer | None
+    certificate: CertificateAnswer | None
+
+
+class RatersAnswer(Given):
+    """All raters, and at how many locations answers are sealed; at which is not told."""
+
+    raters: list[RaterAnswer]
+    pooled_sd: float | None
+    sealed: int
+    generation: int
+
+
+class MarkAnswer(Given):
+    """A rater's mark at a location; where the match is known (``control``) it only measures the rater."""
+
+    rater: str
+    query: int
+    origin: str
+    fixed: list[float]
+    point: list[float]
+    covariance: list[list[float]]
+    ellipse: EllipseAnswer
+    alpha: float
+    flagged: bool
+    disabled: bool
+    excluded: bool
+    control: bool
+    generation: int
+    time: str
+
+
+class FusedAnswer(Given):
+    """What the model uses at a location."""
+
+    point: Numbers
+    covariance: Rows
+    ellipse: EllipseAnswer
+
+
+class LocationAnswer(Given):
+    """A location as its raters see it."""
+
+    query: int
+    location: Numbers
+    marks: list[MarkAnswer]
+    skips: dict[str, str]
+    mean_distance: float | None
+    max_distance: float | None
+    fused: FusedAnswer | None
+    resolved: str | None
+    locked: bool
+
+
+class LocationsAnswer(Given):
+    """All locations."""
+
+    locations: list[LocationAnswer]
+    alpha: float
+    generation: int
+
+
+class PlacesAnswer(Given):
+    """The next circle of the fixed image to choose a place in; none where no candidate is left."""
+
+    point: list[float] | None
+    radius: float
+
+
+class JudgeRequest(Based):
+    """What is decided about a location: by words, and about the mark of a rater or (asking again) of all."""
+
+    rater: PersonName | None = None
+    text: Text = ""
+
+
+class PlacesRequest(Sent):
+    """Places in the fixed image that all raters are to be asked."""
+
+    points: Annotated[list[Point], Field(min_length=1, max_length=1000)]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _rater(state: State, one: RaterSummary, has_link: bool) -> RaterAnswer:
+    certificate = rater_certificate(state, one.name)
+    return RaterAnswer(
+        name=one.name,
+        role=one.role,  # type: ignore[arg-type]  # a word of the log
+        has_link=has_link,
+        placed=one.placed,
+        deferred=one.deferred,
+        skipped=one.skipped,
+        median_seconds=one.median_seconds,
+        bias=None if one.bias is None else one.bias.tolist(),
+        bias_se=None if one.bias_se is None else [_finite(value) for value in one.bias_se.tolist()],
+        scatter=one.scatter,
+        intra=None if one.intra is None else _intra(one.intra),
+        certificate=None if certificate is None else CertificateAnswer.model_validate(certificate),
+    )
+
+
+def _intra(intra: IntraRater) -> IntraAnswer:
+    return IntraAnswer(
+        pairs=intra.pairs,
+        mean_distance=_finite(intra.mean_distance),
+        sd=_finite(intra.sd),
+        changed_mind=intra.changed_mind,
+    )
+
+
+def _location(state: State, one: LocationAgreement) -> LocationAnswer:
+    fused = None
+    if one.fused_point is not None:
+        ellipse = EllipseAnswer.model_validate(one)
+        fused = FusedAnswer.model_validate(
+            {"point": one.fused_point, "covariance": one.fused_covariance, "ellipse": ellipse}
+        )
+    settled = state.resolved.get(one.location)
+    return LocationAnswer(
+        query=one.location,
+        location=one.fixed_point.tolist(),
+        marks=[_mark(mark) for mark in one.marks],
+        skips=one.skips,
+        mean_distance=one.mean_distance,
+        max_distance=one.max_distance,
+        fused=fused,
+        resolved=one.resolved,
+        locked=settled is not None and settled.generation > _last_asked(state, one.location),
+    )
+
+
+def _last_asked(state: State, location: int) -> int:
+    return max(query.generation for query in state.queries if query.location == location)
+
+
+def _mark(mark: Mark) -> MarkAnswer:
+    placement = mark.placement
+    half_lengths, axes = ellipse_from_covariance(placement.covariance_world, placement.alpha)
+    return MarkAnswer(
+        rater=mark.rater,
+        query=mark.query.number,
+        origin="suggested" if mark.origin == "audit" else mark.origin,
+        fixed=list(mark.fixed_point),
+        point=list(placement.moving),
+        covariance=[list(row) for row in placement.covariance],
+        ellipse=EllipseAnswer(half_lengths=half_lengths.tolist(), axes=axes.tolist()),
+        alpha=placement.alpha,
+        flagged=mark.placed.doubt is not None,
+        disabled=mark.disabled,
+        excluded=mark.excluded,
+        control=mark.control,
+        generation=mark.generation,
+        time=mark.placed.time,
+    )
+
+
+@router.get("/raters")
+def raters(visit: Organising, request: Request) -> RatersAnswer:
+    """Return a row for each rater."""
+    people: Mapping[str, Record] = request.app.state.site.people.content.people
+    linked = {name for name, record in people.items() if record.token is not None}
+    with visit.desk.lock:
+        state, agreement = visit.project.state, visit.session.agreement()
+        return RatersAnswer(
+            raters=[_rater(state, one, one.name in linked) for one in agreement.raters],
+            pooled_sd=agreement.pooled_sd,
+            sealed=sealed_answers(state),
+            generation=state.generation,
+        )
+
+
+@router.get("/locations")
+def locations(visit: Organising) -> LocationsAnswer:
+    """Return a row for each location, with all raters' marks."""
+    with visit.desk.lock:
+        state, agreement = visit.project.state, visit.session.agreement()
+        rows = [_location(state, one) for one in agreement.locations]
+        return LocationsAnswer(locations=rows, alpha=visit.project.settings.alpha, generation=state.generation)
+
+
+@router.post("/locations/{n}/{act}")
+def judge(n: Number, act: Act, body: JudgeRequest, visit: Organising) -> SavedAnswer:
+    """Settle a location as it stands, take a rater's mark out of the model or in again, or ask once more."""
+    with visit.desk.lock:
+        state = visit.project.state
+        if n >= len(state.queries):
+            raise NotFoundError(f"There is no query {n}.")
+        if body.generation > state.generation:
+            raise InvalidInputError(
+                f"Generation {body.generation} has not been reached; the log is at {state.generation}."
+            )
+        _check_unchanged(state, n, body.generation)
+        event = _judged(visit, state, n, act, body)
+        visit.desk.changed()
+        return SavedAnswer(saved=Saved.model_validate(event))
+
+
+def _judged(visit: Visit, state: State, number: int, act: Act, body: JudgeRequest) -> Event:
+    if act == "resolve":
+        return visit.session.resolve(number, body.text, rater=visit.name)
+    if act == "ask_again":
+        if body.rater is not None and body.rater not in {*state.raters, *state.who_answered()}:
+            raise NotFoundError("There is no rater of that name.")
+        return visit.session.ask_again(number, body.rater, rater=visit.name)
+    if body.rater is None:
+        raise InvalidInputError("Say whose mark is meant: the field 'rater' is missing.")
+    change = visit.session.exclude if act == "exclude" else visit.session.include
+    return change(number, body.rater, body.text, rater=visit.name)
+
+
+def _check_unchanged(state: State, number: int, generation: int) -> None:
+    """Refuse to judge what the organiser has not seen: a location that was changed since, or judged already."""
+    location = state.queries[number].location
+    stamps = [_last_asked(state, location)]
+    for changes in (state.touched, state.excluded):
+        stamps += [
+            event.generation for (_, query), event in changes.items() if state.queries[query].location == location
+        ]
+    settled = state.resolved.get(location)
+    if settled is not None:
+        stamps.append(settled.generation)
+    if max(stamps) > generation:
+        raise InvalidInputError(
+            f"The location of query {number} was changed at generation {max(stamps)}, after what you saw; reload and "
+            f"decide again."
+        )
+
+
+@router.get("/places")
+def next_place(visit: Organising) -> PlacesAnswer:
+    """Return the next circle in which the organiser may choose a place, before anybody has answered."""
+    return _places(visit, None)
+
+
+@router.post("/places")
+def choose_places(body: PlacesRequest, visit: Organising) -> PlacesAnswer:
+    """Have all raters asked at these exact places, and return the next circle."""
+    return _places(visit, body.points)
+
+
+def _places(visit: Visit, points: list[list[float]] | None) -> PlacesAnswer:
+    with visit.desk.lock:
+        circle = visit.session.choose_places(points, visit.name)
+    if circle is None:
+        return PlacesAnswer(point=None, radius=0.0)
+    return PlacesAnswer(point=list(circle[0]), radius=circle[1])

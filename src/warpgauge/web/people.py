@@ -1,0 +1,302 @@
+"""Who may enter which pairs of a place: people, roles, hashes of their links, and assignments, in one `people.json`.
+
+The file is replaced whole, under a lock, so that several servers share it and a reader sees one state of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from pydantic import AfterValidator, Field
+
+from warpgauge.errors import InvalidInputError, WarpgaugeError
+from warpgauge.io.files import locked, one_line, write_whole
+from warpgauge.io.inside import checked_id
+from warpgauge.project import ORGANISER, ProjectError, StorageError
+from warpgauge.project.names import check_new_name, checked_name
+from warpgauge.project.own_state import private_folder, state_files
+from warpgauge.project.values import Name, Role, Value
+from warpgauge.web.failures import NotFoundError
+
+LONGEST_TOKEN = 200
+COOKIE_SECONDS = 30 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who asks: the name under which their actions stand in the log, and their role."""
+
+    name: str
+    role: str
+
+    @property
+    def organises(self) -> bool:
+        """Whether this is an organiser."""
+        return self.role == ORGANISER
+
+
+class Record(Value):
+    """What is stored of a person; without a token their link has been revoked."""
+
+    role: Role = "rater"
+    token: Annotated[str, Field(max_length=100)] | None = None
+    pairs: tuple[Annotated[str, Field(max_length=100)], ...] = ()
+
+
+class Content(Value):
+    """All people of a place by their names; ``id`` is the same for all servers that share the file."""
+
+    id: Annotated[str, AfterValidator(checked_id)]
+    people: dict[Name, Record] = Field(default_factory=dict)
+
+
+def new_token() -> str:
+    """Return a secret of 256 random bits that can stand in a link."""
+    return secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> str:
+    """Return what is stored of a token; it is random and long, so that one round of a plain hash cannot be searched."""
+    return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Store(Protocol):
+    """Where the bytes of `Content` are kept."""
+
+    name: str
+
+    def stamp(self) -> object:
+        """Return what changes with every write; None where nothing is stored."""
+
+    def read(self) -> bytes:
+        """Return the bytes."""
+
+    def changing(self) -> Any:
+        """Hold all other writers off, and yield a function that replaces the bytes."""
+
+
+class PeopleFile:
+    """A file of one's own folder."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.name = f"the file {file.name!r}"
+
+    def stamp(self) -> object:
+        """Inode, time and size: a replaced file has another inode."""
+        try:
+            found = self.file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def read(self) -> bytes:
+        """Return the file's bytes."""
+        return self.file.read_bytes()
+
+    @contextmanager
+    def changing(self) -> Iterator[Callable[[bytes], None]]:
+        """Lock a file beside it: the file itself is replaced."""
+        with locked(self.file.with_suffix(".lock")):
+            yield lambda data: write_whole(self.file, data, durable=True)
+
+
+class People:
+    """The people of a place; every look sees what other servers have written.
+
+    Parameters
+    ----------
+    store : Store
+    place : Path
+        Of the pairs; stands for the place where nothing can be stored.
+    """
+
+    def __init__(self, store: Store, place: Path) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._stamp: object = None
+        self._launch: dict[str, str] = {}
+        self._content = Content(id=str(uuid.uuid5(uuid.NAMESPACE_URL, str(place.resolve()))))
+        self.readonly = False
+        if store.stamp() is None:
+            self._begin()
+        self.id = self.content.id
+
+    def _begin(self) -> None:
+        """Store that there is nobody yet, unless nothing can be stored here."""
+        try:
+            with self._store.changing() as write:
+                if self._store.stamp() is None:
+                    write(_bytes(Content(id=str(uuid.uuid4()))))
+        except OSError:
+            self.readonly = True
+
+    @property
+    def content(self) -> Content:
+        """What is stored now."""
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> Content:
+        try:
+            stamp = self._store.stamp()
+            if stamp == self._stamp:
+                return self._content
+            if stamp is None:
+                raise StorageError(f"It seems that {self._store.name} was deleted; put it back.")
+            data = self._store.read()
+        except OSError as error:
+            raise StorageError(f"Now {self._store.name} cannot be read ({one_line(error)}).") from error
+        try:
+            self._content = Content(**json.loads(data))
+        except (WarpgaugeError, ValueError, TypeError, RecursionError) as error:
+            raise ProjectError(
+                f"It is not understood what {self._store.name} says ({one_line(error)}); put a copy of it back."
+            ) from error
+        self._stamp = stamp
+        return self._content
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Record]]:
+        """Yield the people to be changed; they are on the disk when the block has ended, or nothing is changed."""
+        if self.readonly:
+            raise StorageError(f"Here {self._store.name} cannot be written, so nothing was changed.")
+        try:
+            with self._lock, self._store.changing() as write:
+                people = dict(self._read().people)
+                yield people
+                write(_bytes(Content(id=self.id, people=people)))
+        except OSError as error:
+            raise StorageError(
+                f"Now {self._store.name} cannot be written ({one_line(error)}), so nothing was changed."
+            ) from error
+
+    def launch(self, token: str, name: str) -> Person:
+        """Let in whoever starts the server, by a token that is valid as long as the process."""
+        self._launch[token_hash(token)] = name
+        return self._launcher(name)
+
+    def _launcher(self, name: str) -> Person:
+        record = self.content.people.get(name)
+        return Person(name, ORGANISER if record is None else record.role)
+
+    def of_token(self, token: str | None) -> Person | None:
+        """Return the owner of a token as of now; None for one that is not valid."""
+        if not token or len(token) > LONGEST_TOKEN:
+            return None
+        digest = token_hash(token)
+        if digest in self._launch:
+            return self._launcher(self._launch[digest])
+        owners = (Person(name, one.role) for name, one in self.content.people.items() if one.token == digest)
+        return next(owners, None)
+
+    def invite(self, name: str, role: str | None = None) -> str:
+        """Give a person a new link, which ends the former one, and return its secret; the role stays by default."""
+        secret = new_token()
+        with self._changing() as people:
+            known = people.get(checked_name(name))
+            if known is None:
+                check_new_name(name, [*people, *self._launch.values()])
+                known = Record()
+            people[name] = known.model_copy(update={"token": token_hash(secret), "role": role or known.role})
+        return secret
+
+    def revoke(self, name: str) -> str:
+        """End a person's link, and return their role; what they did stays."""
+        with self._changing() as people:
+            if name not in people:
+                raise NotFoundError("There is no registered person of that name.")
+            people[name] = people[name].model_copy(update={"token": None})
+            return people[name].role
+
+    def assign(self, names: Sequence[str], pairs: Sequence[str], *, remove: bool = False) -> int:
+        """Assign pairs to people, or take them from them, all or none; return how many assignments have changed."""
+        changed = 0
+        with self._changing() as people:
+            for name in dict.fromkeys(names):
+                record = people.get(name)
+                if record is None or record.token is None:
+                    raise NotFoundError(f"There is no rater {name!r}; make a link for them first.")
+                others = tuple(key for key in record.pairs if key not in pairs)
+                added = tuple(key for key in dict.fromkeys(pairs) if key not in record.pairs)
+                after = others if remove else (*record.pairs, *added)
+                changed += abs(len(after) - len(record.pairs))
+                people[name] = record.model_copy(update={"pairs": after})
+        return changed
+
+    def raters_of(self, key: str, *, alone: bool) -> list[str]:
+        """Return the raters to whom a pair is assigned; a pair that stands alone is that of all."""
+        people = self.content.people.items()
+        return [name for name, one in people if one.role == "rater" and one.token and (alone or key in one.pairs)]
+
+    def check_ready(self) -> None:
+        """Raise while people cannot be looked up."""
+        self.content  # noqa: B018  # read now
+
+
+def _bytes(content: Content) -> bytes:
+    return json.dumps(content.model_dump(), indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def launcher_token(people_id: str, place: Path, name: str, *, renew: bool = False) -> str:
+    """Return the secret of the person who starts the server; unless renewed it stays the same, and so does their link.
+
+    It is kept in a file that only this person can read, in their state folder, never beside the pairs. Where that
+    cannot be kept, or others could read it, the secret is new at each start.
+    """
+    key = hashlib.sha256(json.dumps([people_id, str(place.resolve()), name]).encode()).hexdigest()
+    for file in state_files(f"links/{key}"):
+        with suppress(OSError):
+            if not private_folder(file):
+                continue
+            known = _kept_token(file)
+            if known and not renew:
+                return known
+            secret = new_token()
+            fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+            fresh.touch(mode=0o600, exist_ok=False)
+            fresh.write_text(secret, encoding="ascii")
+            fresh.replace(file)
+            return secret
+    return new_token()
+
+
+def _kept_token(file: Path) -> str | None:
+    """Return the token in a file that nobody else can read and that is not older than the cookie's life."""
+    try:
+        found = file.stat()
+        if (os.name == "posix" and found.st_mode & 0o077) or time.time() - found.st_mtime > COOKIE_SECONDS:
+            return None
+        text = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return text if 32 <= len(text) <= LONGEST_TOKEN else None
+
+
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names without blanks around them; two that are the same are an error."""
+    clean = tuple(name.strip() for name in names)
+    if len(set(clean)) < len(clean) or not all(clean):
+        raise InvalidInputError(f"The raters must be different names, got {', '.join(clean)!r}.")
+    return clean
+
+
+def links_of(people: People, names: Sequence[str], *, new_links: bool) -> Mapping[str, str | None]:
+    """Give each person who has no link a new one; None for those who have one already."""
+    known = people.content.people
+    secret_of: dict[str, str | None] = {}
+    for name in names:
+        has_link = name in known and known[name].token is not None
+        secret_of[name] = None if has_link and not new_links else people.invite(name)
+    return secret_of
