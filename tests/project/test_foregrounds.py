@@ -70,7 +70,6 @@ def test_none_uses_the_whole_image(pair: dict[str, Path], tmp_path: Path) -> Non
     """Without a foreground the targets are the whole image, as they were before."""
     run = CliRunner().invoke(app, ["new", str(tmp_path / "p"), *arguments(pair, "--foreground", "none")])
     assert run.exit_code == 0, run.output
-    assert "not looked for" in run.output
     with Project.open(tmp_path / "p") as project:
         assert project.fixed_foreground is None
         assert project.moving_foreground is None
@@ -127,19 +126,6 @@ def test_a_lost_foreground_is_found_again_and_a_changed_one_refused(pair: dict[s
         with pytest.raises(ProjectError, match="delete it, and it is made again"):
             _ = project.moving_foreground
         assert not project.verify().ok
-
-
-def test_a_project_of_before_opens_without(pair: dict[str, Path], tmp_path: Path) -> None:
-    """A project.json without foregrounds, as former versions wrote it, is read and has none."""
-    Project.create(tmp_path / "p", **pair).close()
-    path = tmp_path / "p" / "project.json"
-    content = json.loads(path.read_text())
-    del content["foregrounds"]
-    path.write_text(json.dumps(content))
-    with Project.open(tmp_path / "p") as project:
-        assert project.fixed_foreground is None
-        assert project.moving_foreground is None
-        assert project.verify().ok
 
 
 def test_a_wrong_word_is_refused(pair: dict[str, Path], tmp_path: Path) -> None:

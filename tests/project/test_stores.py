@@ -149,7 +149,7 @@ def test_a_received_project_connects_nowhere_untrusted(make_project: Make, monke
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         listening.settimeout(0.2)
-        content |= {"database": f"postgresql://ada@127.0.0.1:{listening.getsockname()[1]}/name", "version": 2}
+        content |= {"database": f"postgresql://ada@127.0.0.1:{listening.getsockname()[1]}/name"}
         (folder / "project.json").write_text(json.dumps(content))
         monkeypatch.setenv("PGPASSWORD", "mine")
         with pytest.raises(UntrustedProjectError, match="postgresql://ada@127"):

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import uuid
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def clone(folder: Path, target: Path) -> Path:
     shutil.copytree(folder, target)
     with Project.open(folder, check_images=False) as project:
         if project.document.database is not None:
-            changed = replace(project.document, id=str(uuid.uuid4()))
+            changed = project.document.model_copy(update={"id": str(uuid.uuid4())})
             store_rows(project.document.database, changed.id, project.log.read())
             write_document(target, changed)
             permit_new(target, changed)

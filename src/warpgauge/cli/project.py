@@ -96,7 +96,6 @@ def new(
     and an empty log of annotations.
     """
     from warpgauge.project import ORGANISER, Project
-    from warpgauge.project.creation import settings_of
 
     wanted = settings_from(pairs)
     if audit is not None:
@@ -121,7 +120,7 @@ def new(
             units=units,
             copy=copy,
             database=database,
-            settings=settings_of(wanted),
+            settings=wanted,
             progress=show,
         )
     with made:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from warpgauge._version import __version__
-from warpgauge.candidates import LabelRegions
+from warpgauge.candidates import Foreground, LabelRegions
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
 from warpgauge.project.document import Document, ImageRecord, write_document
-from warpgauge.project.foregrounds import make_foregrounds, missing_area, store_foreground
+from warpgauge.project.foregrounds import missing_area, store_foreground
 from warpgauge.project.images import RELINKED, Spacing, copy_into, record_of, relative_path, unwritable
 from warpgauge.project.log import now
 from warpgauge.project.permission import permit_new
-from warpgauge.project.points import Progress, make_candidates, make_targets, read_on_grid, store
+from warpgauge.project.points import PointSet, Progress, make_candidates, make_targets, read_on_grid, store
 from warpgauge.project.postgres import stored_address
 from warpgauge.project.settings import Settings
 from warpgauge.project.stores import create_log
@@ -30,52 +30,67 @@ from warpgauge.project.stores import create_log
 FOLDERS: tuple[str, ...] = ("transforms", "maps", "report")
 
 
-def create_project(
-    folder: Path,
-    fixed: Path,
-    moving: Path,
-    masks: Mapping[str, Path],
-    regions: Path | None,
-    missing: Path | None,
-    foreground: str,
-    targets: Any,
-    candidates: Any,
-    spacing: Spacing | Mapping[str, Spacing],
-    units: str | None,
-    copy: bool,
-    settings: Settings,
-    progress: Progress | None,
-    database: str | None,
-) -> None:
-    """Make a project in a folder that does not exist yet or is empty.
+def spacings_of(spacing: Spacing | Mapping[str, Spacing]) -> dict[str, Spacing]:
+    """Return the spacing that was given for each of the two images."""
+    if not isinstance(spacing, Mapping):
+        return {"fixed": spacing, "moving": spacing}
+    unknown = set(spacing) - {"fixed", "moving"}
+    if unknown:
+        raise InvalidInputError(f"spacing may be given for 'fixed' and 'moving', not for {sorted(unknown)[0]!r}.")
+    return {"fixed": spacing.get("fixed"), "moving": spacing.get("moving")}
 
-    ``masks`` are those of ``fixed`` and ``moving``, where given; for the others see `Project.create`.
-    """
+
+def read_images(paths: Mapping[str, Path], spacings: Mapping[str, Spacing], units: str | None) -> dict[str, Image]:
+    """Open the images of a new project by role, and refuse a pair that does not go together."""
+    images = {}
+    for role, path in paths.items():
+        # Masks and labels need no units: only their samples count, and they lie on their image's grid.
+        images[role] = read_image(path, spacing=spacings.get(role), units=units if role in spacings else None)
+    _check_pair(images["fixed"], images["moving"])
+    if "regions" in images:
+        labels = read_on_grid(paths["regions"], images["fixed"].grid, "label image")
+        LabelRegions.of(labels, images["fixed"].grid, f"The label image {paths['regions'].name!r}")
+    return images
+
+
+def make_points(
+    images: Mapping[str, Image],
+    foregrounds: Mapping[str, Foreground],
+    candidates: Any,
+    targets: Any,
+    progress: Progress | None,
+) -> tuple[PointSet, PointSet]:
+    """Return the candidates and the targets of a new project."""
+    grid = images["fixed"].grid
+    mask = read_on_grid(images["fixed_mask"].path, grid, "mask") if "fixed_mask" in images else None
+    asked = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress)
+    judged = make_targets(targets, grid, mask, asked.points_world, foregrounds.get("fixed"))
+    if "missing" not in images:
+        return asked, judged
+    area = missing_area(read_on_grid(images["missing"].path, grid, "mask of what has no match"), grid)
+    return asked.outside(area, "candidates"), judged.outside(area, "targets")
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds something already."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{str(folder)!r} exists already and is not an empty folder; choose another name.")
-    told = _spacings(spacing)
-    images = {
-        "fixed": read_image(fixed, spacing=told["fixed"], units=units),
-        "moving": read_image(moving, spacing=told["moving"], units=units),
-    }
-    _check_pair(images["fixed"], images["moving"])
-    images |= {f"{side}_mask": read_image(path) for side, path in masks.items()}
-    if regions is not None:
-        if settings.model == "paper":
-            raise InvalidInputError("Regions need the default model: the paper's has one kernel for the whole image.")
-        labels = read_on_grid(regions, images["fixed"].grid, "label image")
-        LabelRegions.of(labels, images["fixed"].grid, f"The label image {regions.name!r}")
-        images["regions"] = read_image(regions)
-    if missing is not None:
-        images["missing"] = read_image(missing)
-    mask = read_on_grid(masks["fixed"], images["fixed"].grid, "mask") if "fixed" in masks else None
-    foregrounds = make_foregrounds(foreground, images)
-    found = make_candidates(candidates, images["fixed"], mask, foregrounds.get("fixed"), progress)
-    aims = make_targets(targets, images["fixed"].grid, mask, found.points_world, foregrounds.get("fixed"))
-    if missing is not None:
-        grid = images["fixed"].grid
-        area = missing_area(read_on_grid(missing, grid, "mask of what has no match"), grid)
-        found, aims = found.outside(area, "candidates"), aims.outside(area, "targets")
+
+
+def build(
+    folder: Path,
+    images: Mapping[str, Image],
+    candidates: PointSet,
+    targets: PointSet,
+    foregrounds: Mapping[str, Foreground],
+    settings: Settings,
+    *,
+    spacings: Mapping[str, Spacing],
+    units: str | None,
+    copy: bool,
+    database: str | None,
+) -> None:
+    """Write the folder of a new project under a hidden name, and rename it when it is complete."""
     project_id = str(uuid.uuid4())
     address = None if database is None else stored_address(database)
     fresh = folder.parent / f".{folder.name}.{project_id[:8]}"
@@ -87,25 +102,24 @@ def create_project(
         for role, image in images.items():
             copied = copy or role not in RELINKED
             path = copy_into(image, fresh) if copied else relative_path(image.path, folder)
-            # Masks and labels need no units: only their samples count, and they lie on their image's grid.
-            unit = units if role in ("fixed", "moving") else None
+            unit = units if role in spacings else None
             # A copy of DICOM has other headers, and so another hash.
-            stored = read_image(fresh / path, spacing=told.get(role), units=unit) if copied else image
-            records[role] = record_of(stored, path, copied, told.get(role), unit)
+            stored = read_image(fresh / path, spacing=spacings.get(role), units=unit) if copied else image
+            records[role] = record_of(stored, path, copied, spacings.get(role), unit)
+        areas = {}
+        for side, foreground in foregrounds.items():
+            areas[side] = store_foreground(fresh, side, foreground, from_mask=f"{side}_mask" in images)
         document = Document(
-            project_id,
-            now(),
-            f"warpgauge {__version__}",
-            records,
-            store(fresh, "candidates", found),
-            store(fresh, "targets", aims),
-            settings,
-            {
-                side: store_foreground(fresh, side, made, from_mask=f"{side}_mask" in images)
-                for side, made in foregrounds.items()
-            },
-            address,
-            secrets.randbits(64),
+            id=project_id,
+            created=now(),
+            program=f"warpgauge {__version__}",
+            images=records,
+            candidates=store(fresh, "candidates", candidates),
+            targets=store(fresh, "targets", targets),
+            settings=settings,
+            foregrounds=areas,
+            database=address,
+            draw_seed=secrets.randbits(64),
         )
         create_log(fresh, project_id, database)
         write_document(fresh, document)
@@ -117,15 +131,6 @@ def create_project(
         raise unwritable(folder.parent, error) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _spacings(spacing: Spacing | Mapping[str, Spacing]) -> dict[str, Spacing]:
-    if not isinstance(spacing, Mapping):
-        return {"fixed": spacing, "moving": spacing}
-    unknown = set(spacing) - {"fixed", "moving"}
-    if unknown:
-        raise InvalidInputError(f"spacing may be given for 'fixed' and 'moving', not for {sorted(unknown)[0]!r}.")
-    return {"fixed": spacing.get("fixed"), "moving": spacing.get("moving")}
 
 
 def _check_pair(fixed: Image, moving: Image) -> None:
@@ -145,10 +150,3 @@ def _check_pair(fixed: Image, moving: Image) -> None:
             SuspiciousDataWarning,
             stacklevel=4,
         )
-
-
-def settings_of(given: Settings | Mapping[str, Any] | None) -> Settings:
-    """Read settings however they are given."""
-    if given is None:
-        return Settings()
-    return given if isinstance(given, Settings) else Settings.from_dict(given)

@@ -58,8 +58,14 @@ def store_foreground(folder: Path, side: str, made: Foreground, from_mask: bool)
     """Write a foreground into the project and return its record."""
     file = f"{side}_foreground.npz"
     np.savez_compressed(folder / file, mask=np.packbits(made.mask))
-    source = "mask" if from_mask else "image"
-    return ForegroundRecord(file, _hash(made.mask), made.grid, made.share, source, made.method)
+    return ForegroundRecord(
+        file=file,
+        content_hash=_hash(made.mask),
+        grid=made.grid,
+        share=made.share,
+        source="mask" if from_mask else "image",
+        method=made.method,
+    )
 
 
 def load_foreground(folder: Path, record: ForegroundRecord) -> Foreground | None:

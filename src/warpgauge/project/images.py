@@ -28,18 +28,17 @@ Spacing = float | Sequence[float] | None
 
 def record_of(image: Image, path: str, copied: bool, spacing: Spacing, units: str | None) -> ImageRecord:
     """Describe an image as ``project.json`` keeps it."""
-    told = spacing if spacing is None or isinstance(spacing, int | float) else [float(value) for value in spacing]
     return ImageRecord(
-        path,
-        copied,
-        image.content_hash,
-        image.grid,
-        told,
-        units,
-        image.format,
-        image.channels,
-        image.dtype.name,
-        tuple(image.assumptions),
+        path=path,
+        copied=copied,
+        content_hash=image.content_hash,
+        grid=image.grid,
+        spacing=tuple(map(float, spacing)) if isinstance(spacing, Sequence) else spacing,
+        units=units,
+        format=image.format,
+        channels=image.channels,
+        dtype=image.dtype.name,
+        assumptions=tuple(image.assumptions),
     )
 
 

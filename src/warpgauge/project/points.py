@@ -246,7 +246,12 @@ def store(folder: Path, name: str, made: PointSet) -> PointsRecord:
     file = f"{name}.npz"
     np.savez_compressed(folder / file, points_world=made.points_world)
     return PointsRecord(
-        file, points_hash(made.points_world), len(made.points_world), made.method, made.covers_candidates, made.region
+        file=file,
+        content_hash=points_hash(made.points_world),
+        count=len(made.points_world),
+        method=made.method,
+        covers_candidates=made.covers_candidates,
+        region=made.region,
     )
 
 

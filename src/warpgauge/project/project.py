@@ -8,7 +8,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -22,8 +21,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
 from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
-from warpgauge.project import alignments, transforms
-from warpgauge.project.creation import create_project, settings_of
+from warpgauge.project import alignments, creation, transforms
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.events import (
@@ -40,7 +38,7 @@ from warpgauge.project.events import (
     read_events,
     replay,
 )
-from warpgauge.project.foregrounds import Wanted, found_again, load_foreground, missing_area
+from warpgauge.project.foregrounds import Wanted, found_again, load_foreground, make_foregrounds, missing_area
 from warpgauge.project.images import Spacing, image_problem, missing_image, open_image, relinked
 from warpgauge.project.integrity import VerifyReport, verify_project
 from warpgauge.project.log import MEND, Log, Row
@@ -166,11 +164,9 @@ class Project:
         folder : path
             Must not exist, or be empty.
         fixed, moving : path
-            Images, referenced by a path relative to the folder unless ``copy``.
-        fixed_mask : path, optional
-            Where it is not zero there are candidates and targets.
-        moving_mask : path, optional
-            Where it is not zero the moving image shows something that could be marked.
+            Images, referenced by a path relative to the folder unless ``copy`` copies them into it.
+        fixed_mask, moving_mask : path, optional
+            Where it is not zero there are candidates and targets; or the moving image shows what could be marked.
         regions : path, optional
             Label image on the grid of the fixed image: parts that may move on their own. How much they do is learned.
         missing : path, optional
@@ -185,31 +181,25 @@ class Project:
         spacing, units : optional
             As `warpgauge.io.images.read_image` takes them, for both images; spacing also as a mapping with ``fixed``
             and ``moving``.
-        copy : bool
-            Copy the images into the project.
-        settings : Settings or mapping, optional
         progress : callable, optional
             Called with the number of blocks done and of all blocks while candidates are sought.
         database : str, optional
             ``postgresql://user@host/name``: keep the log in this database instead of a file of the folder.
         """
         aim = Path(folder)
-        create_project(
-            aim,
-            Path(fixed),
-            Path(moving),
-            {side: Path(mask) for side, mask in (("fixed", fixed_mask), ("moving", moving_mask)) if mask is not None},
-            None if regions is None else Path(regions),
-            None if missing is None else Path(missing),
-            foreground,
-            targets,
-            candidates,
-            spacing,
-            units,
-            copy,
-            settings_of(settings),
-            progress,
-            database,
+        creation.check_free(aim)
+        chosen = Settings.of(settings)
+        if regions is not None and chosen.model == "paper":
+            raise InvalidInputError("Regions need the default model: the paper's has one kernel for the whole image.")
+        given = {"fixed": fixed, "moving": moving, "fixed_mask": fixed_mask, "moving_mask": moving_mask}
+        given |= {"regions": regions, "missing": missing}
+        paths = {role: Path(path) for role, path in given.items() if path is not None}
+        spacings = creation.spacings_of(spacing)
+        images = creation.read_images(paths, spacings, units)
+        areas = make_foregrounds(foreground, images)
+        asked, judged = creation.make_points(images, areas, candidates, targets, progress)
+        creation.build(
+            aim, images, asked, judged, areas, chosen, spacings=spacings, units=units, copy=copy, database=database
         )
         return cls.open(aim)
 
@@ -530,7 +520,7 @@ class Project:
             # While no other process can write, so that two of them cannot cross.
             authorise(state, event)
             former.append(read_document(self.folder))
-            write_document(self.folder, replace(former[0], images=images))
+            write_document(self.folder, former[0].model_copy(update={"images": images}))
             return [event]
 
         try:

@@ -103,6 +103,11 @@ class Settings(Value):
             raise InvalidInputError(f"There is no setting {unknown[0]!r}; there are {known}.")
         return cls(**values)
 
+    @classmethod
+    def of(cls, given: Settings | Mapping[str, Any] | None) -> Settings:
+        """Read settings however they are given."""
+        return given if isinstance(given, Settings) else cls.from_dict(given or {})
+
     def changed(self, **changes: Any) -> Settings:
         """Return the settings with some of them changed."""
         return Settings.from_dict({**self.to_dict(), **changes})

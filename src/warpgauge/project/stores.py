@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError
@@ -59,7 +59,7 @@ def copy_log(folder: Path, target: str) -> Copied:
         raise InvalidInputError(f"The log of {folder.name!r} is in {_shown(database)} already.")
     if database is None and (folder / FILE).exists():
         raise InvalidInputError(f"There is a file {FILE!r} in {str(folder)!r} already; move it away first.")
-    changed = replace(document, database=database)
+    changed = document.model_copy(update={"database": database})
     source, events = open_log(folder, document), 0
 
     def take(rows: Sequence[Row]) -> None:
