@@ -103,14 +103,16 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     call("export", made, tmp_path / "all.csv", "--fused")
     add(made, "late", _bent(_method(22), wg.read_landmarks(tmp_path / "all.csv")))
     with wg.Project.open(made) as opened:
-        opened.rename_transform("honest", "honest2")
+        options = {key: value for key, value in opened.state.transforms["honest"].options.items() if key != "sources"}
+        opened.add_transform("honest2", next((made / "transforms" / "honest").iterdir()), options=options)
+        opened.remove_transform("honest")
     later = ask("evaluate", made)
     assert [(one["code"], one["transform"]) for one in later["flags"] if one["code"] == "late"] == [("late", "late")]
     assert later["transforms"]["honest2"]["vetted"]
     assert not later["transforms"]["late"]["vetted"]
     shown = call("evaluate", made)
     assert "late was added after the sealed answers were opened" in shown
-    shutil.copy(tmp_path / "late.nrrd", next((made / "transforms" / "honest").iterdir()))
+    shutil.copy(tmp_path / "late.nrrd", next((made / "transforms" / "honest2").iterdir()))
     changed = ask("evaluate", made)
     assert {one["transform"]: one["numbers"]["changed"] for one in changed["flags"] if one["code"] == "late"} == {
         "late": 0.0,

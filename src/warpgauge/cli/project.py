@@ -228,9 +228,9 @@ def _foregrounds(project: Project) -> dict[str, str]:
 
 def _regions(project: Project) -> dict[str, str]:
     """Return which regions the fixed image has, where there are some."""
-    if project.given_regions is None:
+    if project.regions is None:
         return {}
-    names = [str(label) for label in project.given_regions.values]
+    names = [str(label) for label in project.regions.values]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return {"regions": f"{counted(len(names), 'label')}: {', '.join(names[:8])}{more}"}
 

@@ -1,4 +1,4 @@
-"""A project's rough alignment: proposed by the program, shown as a picture, accepted or refused by a person."""
+"""A picture of a project's rough alignment, by which a person accepts or refuses it."""
 
 from __future__ import annotations
 
@@ -8,43 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
-from warpgauge.project.events import Align
-from warpgauge.project.settings import Settings
 
 if TYPE_CHECKING:
     from warpgauge.project.project import Project
     from warpgauge.registration.rough_alignment import Alignment
 
-PROGRAM = "warpgauge"  # who proposes
 _LONGEST, _FIELDS = 480, 8  # pixels of the longest side of the picture, and fields of its checkerboard along it
-
-
-def check_alignable(settings: Settings) -> None:
-    """Refuse an alignment where raters must not be given a hint, or the model has no place for it."""
-    if settings.hide_prediction:
-        raise InvalidInputError(
-            "This project hides predictions from its raters (hide_prediction), so it is not aligned beforehand; change "
-            "that setting first."
-        )
-    if settings.model == "paper":
-        raise InvalidInputError("The paper's model has the identity as its mean; use the default model to align.")
-
-
-def proposed(project: Project) -> Alignment:
-    """Look for an alignment of the project's images."""
-    from warpgauge.registration.rough_alignment import align
-
-    images = project.image("fixed"), project.image("moving")
-    return align(*images, project.fixed_foreground, project.moving_foreground)
-
-
-def alignment_of(record: Align) -> Alignment:
-    """Return the alignment that the log states."""
-    from warpgauge.registration.rough_alignment import Alignment
-
-    return Alignment.from_dict(record.model_dump())
 
 
 def write_picture(project: Project, alignment: Alignment, path: Path) -> None:
@@ -90,12 +60,3 @@ def _checkerboard(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     field = max(1, max(one.shape) // _FIELDS)
     y, x = np.indices(one.shape) // field
     return np.where((y + x) % 2 == 0, one, other)
-
-
-def answer_event(project: Project, accepted: bool, rater: str) -> Align:
-    """Return the event that accepts or refuses the alignment that was proposed last."""
-    record = project.state.alignment
-    if record is None:
-        raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
-    check_alignable(project.settings)
-    return record.model_copy(update={"rater": rater, "accepted": bool(accepted), "generation": 0, "time": ""})

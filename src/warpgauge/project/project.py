@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from warpgauge.candidates import Foreground, LabelRegions
 from warpgauge.core.arrays import Bools
-from warpgauge.core.kernels import Regions
 from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
 from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
-from warpgauge.project import alignments, creation, transforms
+from warpgauge.project import creation, transforms
 from warpgauge.project.document import Document, read_document, write_document
 from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.events import (
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
 Role = Literal["rater", "organiser"]
 
 
+PROGRAM = "warpgauge"  # who proposes an alignment
 # So long after a refused write others are expected to be refused: pages that wait try again at least every 5 seconds.
 REFUSED_SECONDS = 6.0
 
@@ -334,7 +334,7 @@ class Project:
         return found_again(record, self.image(side), mask)
 
     @cached_property
-    def given_regions(self) -> LabelRegions | None:
+    def regions(self) -> LabelRegions | None:
         """Parts of the fixed image that may move on their own, by label image; None where there are none."""
         if "regions" not in self.document.images:
             return None
@@ -353,10 +353,9 @@ class Project:
             raise InvalidInputError(f"The project has no {role.replace('_', ' ')}.")
         return open_image(self.folder, self.document.images[role], role)
 
-    def image_problems(self, *, thorough: bool = False) -> list[str]:
+    def image_problems(self) -> list[str]:
         """Return which images are missing or changed, one sentence each."""
-        records = self.document.images.items()
-        problems = (image_problem(self.folder, record, role, thorough=thorough) for role, record in records)
+        problems = (image_problem(self.folder, record, role) for role, record in self.document.images.items())
         return [problem for problem in problems if problem is not None]
 
     def missing_images(self) -> list[str]:
@@ -368,12 +367,11 @@ class Project:
     def alignment(self) -> Alignment | None:
         """The rough alignment, if one was proposed and accepted; None otherwise."""
         record = self.state.alignment
-        return alignments.alignment_of(record) if record is not None and record.accepted else None
+        if record is None or not record.accepted:
+            return None
+        from warpgauge.registration.rough_alignment import Alignment
 
-    @property
-    def regions(self) -> Regions | None:
-        """Parts of the fixed image that may move on their own, by label image."""
-        return self.given_regions
+        return Alignment.from_dict(record.model_dump())
 
     @property
     def missing(self) -> Callable[[Floats], Bools] | None:
@@ -395,14 +393,32 @@ class Project:
         InvalidInputError
             Where raters are to place without a hint (``hide_prediction``), or the model is the paper's.
         """
-        alignments.check_alignable(self.settings)
-        found = alignments.proposed(self)
-        self.append(Align(rater=alignments.PROGRAM, accepted=None, **found.to_dict()))
-        return found
+        from warpgauge.registration.rough_alignment import align
+
+        self._check_alignable()
+        images = self.image("fixed"), self.image("moving")
+        alignment = align(*images, self.fixed_foreground, self.moving_foreground)
+        self.append(Align(rater=PROGRAM, accepted=None, **alignment.to_dict()))
+        return alignment
 
     def answer_alignment(self, accepted: bool, rater: str = ORGANISER) -> Event:
         """Accept or refuse the alignment that was proposed last; an accepted one is the mean from then on."""
-        return self.append(alignments.answer_event(self, accepted, rater))[0]
+        record = self.state.alignment
+        if record is None:
+            raise InvalidInputError("No alignment was proposed; run warpgauge align, or Project.propose_alignment.")
+        self._check_alignable()
+        answer = record.model_copy(update={"rater": rater, "accepted": bool(accepted), "generation": 0, "time": ""})
+        return self.append(answer)[0]
+
+    def _check_alignable(self) -> None:
+        """Refuse an alignment where raters must not be given a hint, or the model has no place for it."""
+        if self.settings.hide_prediction:
+            raise InvalidInputError(
+                "This project hides predictions from its raters (hide_prediction), so it is not aligned beforehand; "
+                "change that setting first."
+            )
+        if self.settings.model == "paper":
+            raise InvalidInputError("The paper's model has the identity as its mean; use the default model to align.")
 
     @property
     def state(self) -> State:
@@ -620,10 +636,6 @@ class Project:
     def remove_transform(self, name: str, *, rater: str = ORGANISER) -> Event:
         """Take a transform out of the project's tables; its files stay."""
         return self.append(SetTransform(rater=rater, name=name))[0]
-
-    def rename_transform(self, name: str, new_name: str, *, rater: str = ORGANISER) -> Event:
-        """Rename a transform; its files stay where they are."""
-        return self.append(*transforms.renaming(self.state, name, new_name, rater))[0]
 
     def verify(self) -> VerifyReport:
         """Check hashes, the file of the log, its chain, and that it can be replayed; report every problem."""

@@ -20,7 +20,6 @@ from warpgauge.project.errors import ProjectError, project_content
 from warpgauge.project.events import SetTransform
 from warpgauge.project.images import unwritable
 from warpgauge.project.names import checked_name
-from warpgauge.project.state import State
 
 # Stored among the options: how many of the files are to be read; the others are drawn in by those.
 _SOURCES = "sources"
@@ -115,23 +114,3 @@ def check_copy(folder: Path, added: SetTransform, fixed: Grid, moving: Grid) -> 
             f"{Path(added.files[0]).name!r} is a {transform.d}D transform, but the project is {fixed.d}D; it was "
             f"not added."
         )
-
-
-def renaming(state: State, name: str, new_name: str, rater: str) -> list[SetTransform]:
-    """Return the events that rename a transform; its files stay where they are."""
-    record = state.transforms.get(name)
-    if record is None:
-        known = ", ".join(state.transforms) or "none"
-        raise InvalidInputError(f"There is no transform {name!r} to rename; the project has {known}.")
-    refuse_reserved(new_name)
-    if new_name in state.transforms:
-        raise InvalidInputError(f"The project has a transform {new_name!r} already; choose another name.")
-    renamed = SetTransform(
-        rater=rater,
-        name=new_name,
-        files=record.files,
-        hashes=record.hashes,
-        options=record.options,
-        reference=record.reference,
-    )
-    return [renamed, SetTransform(rater=rater, name=name)]
