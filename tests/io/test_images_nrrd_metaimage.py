@@ -122,7 +122,7 @@ def test_nrrd_detached_and_skips(tmp_path: Path):
         ("endian: little\nencoding: raw\nspacings: 1 0 1\n", "4 3 2", "positive numbers"),
         ("endian: little\nencoding: raw\nspacings: 1 1\n", "4 3 2", "3 numbers are expected"),
         ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (1,0,0) (1,2,0) (0,0,3)\n", "4 3 2", "sheared"),
-        ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (1,0) (0,2)\n", "4 3 2", "one vector of 3"),
+        ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (1,0) (0,2)\n", "4 3 2", "3 vectors"),
         ("endian: little\nencoding: raw\nspace: LPS\nspace directions: (nan,0,0) (0,2,0) (0,0,3)\n", "4 3 2", "finite"),
         ("no colon here\n", "4 3 2", "'field: value' is expected"),
         ("endian: little\nencoding: raw\nkinds: domain domain\n", "4 3 2", "2 kinds for 3 axes"),

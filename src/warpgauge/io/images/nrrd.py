@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.errors import FileFormatError
-from warpgauge.geometry import Floats, Units
+from warpgauge.geometry import Units
 from warpgauge.io.files import neighbour, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, length_unit
 from warpgauge.io.images.samples import Block
@@ -28,139 +28,7 @@ _TYPES = {
     "f4": ("float",),
     "f8": ("double",),
 }
-_ALIASES = {"datafile": "data file", "byteskip": "byte skip", "lineskip": "line skip", "axismins": "axis mins",
-            "axismaxs": "axis maxs", "centerings": "centers"}  # fmt: skip
-Fields = dict[str, str]
-
-
-def open_nrrd(path: Path) -> Volume:
-    """Read the header of a NRRD file."""
-    fields, header_end = _fields(path)
-    sizes = _sizes(path, fields)
-    axis = _axis_of_numbers(path, fields, sizes)
-    spatial = [place for place in range(len(sizes)) if place != axis]
-    if len(spatial) not in (2, 3):
-        raise FileFormatError(
-            f"{path.name!r} has {len(spatial)} spatial axes (sizes {sizes}), but 2 or 3 are read; extract one image."
-        )
-    size = tuple(sizes[place] for place in spatial)
-    notes: list[str] = []
-    frame = _frame(path, fields, spatial, size, notes)
-    count = 1 if axis is None else sizes[axis]
-    shape = size[::-1] if count == 1 else tuple(sizes[::-1])
-    block = _samples(path, fields, header_end, shape)
-    # The first axis of the file is the last one of the array.
-    return Volume(path, "NRRD", frame, block, count, bool(axis), sizes=tuple(sizes), header=fields, notes=notes)
-
-
-def _fields(path: Path) -> tuple[Fields, int]:
-    """Read the header up to its empty line; a detached header may end with the file."""
-    head = read_head(path, _HEADER_LIMIT)
-    end = re.search(rb"\r?\n\r?\n", head)
-    if end is None and path.stat().st_size > _HEADER_LIMIT:
-        raise FileFormatError(
-            f"{path.name!r} has no end of its NRRD header within {_HEADER_LIMIT} bytes; it is damaged."
-        )
-    lines = head[: end.start() if end else len(head)].decode("latin-1").splitlines()
-    if not lines or not re.fullmatch(r"NRRD000\d", lines[0].strip()):
-        raise FileFormatError(
-            f"{path.name!r} does not start with a NRRD0001 to NRRD0005 line; it is damaged or mislabelled."
-        )
-    fields: Fields = {}
-    for number, line in enumerate(lines[1:], start=2):
-        if line.startswith("#") or not line.strip():
-            continue
-        if ":=" in line:  # a free key with its value, which says nothing about the samples
-            key, _, value = line.partition(":=")
-            fields[f"{key.strip().lower()}:="] = value.strip()
-            continue
-        key, colon, value = line.partition(":")
-        if not colon:
-            raise FileFormatError(
-                f"{path.name!r} has the header line {number} {line[:60]!r}, but 'field: value' is expected."
-            )
-        key = key.strip().lower()
-        fields[_ALIASES.get(key, key)] = value.strip()
-    return fields, end.end() if end else len(head)
-
-
-def _need(path: Path, fields: Fields, key: str) -> str:
-    if key not in fields:
-        raise FileFormatError(f"{path.name!r} has no field {key!r}, which every NRRD needs; its header is damaged.")
-    return fields[key]
-
-
-def _sizes(path: Path, fields: Fields) -> list[int]:
-    """Return the sizes of the axes, fastest first."""
-    text = _need(path, fields, "sizes")
-    words = text.split()
-    if (
-        not words
-        or len(words) > 16
-        or not all(w.isascii() and w.isdigit() and len(w) < 16 and int(w) > 0 for w in words)
-    ):
-        raise FileFormatError(f"{path.name!r} has sizes: {text[:80]!r}, but positive whole numbers are expected.")
-    if fields.get("dimension", "").strip() != str(len(words)):
-        raise FileFormatError(
-            f"{path.name!r} has dimension {fields.get('dimension', 'none')[:20]!r} but {len(words)} sizes; its "
-            f"header is damaged."
-        )
-    return [int(word) for word in words]
-
-
-def _axis_of_numbers(path: Path, fields: Fields, sizes: list[int]) -> int | None:
-    """Return the axis along which the numbers of a voxel stand, first or last in the file; None without one."""
-    kinds = fields.get("kinds", "").lower().split() or ["???"] * len(sizes)
-    directions = re.findall(r"\([^()]*\)|\S+", fields.get("space directions", "").lower())
-    if len(kinds) != len(sizes):
-        raise FileFormatError(f"{path.name!r} has {len(kinds)} kinds for {len(sizes)} axes; its header is damaged.")
-    others = [
-        axis
-        for axis, kind in enumerate(kinds)
-        if kind not in ("domain", "space", "???", "none")
-        or (len(directions) == len(sizes) and directions[axis] == "none")
-    ]
-    if not others:
-        return None
-    if others not in ([0], [len(sizes) - 1]):
-        raise FileFormatError(
-            f"{path.name!r} has the sizes {sizes}, but the numbers of a voxel are expected along one axis, first or "
-            f"last; extract one image."
-        )
-    return others[0]
-
-
-def _samples(path: Path, fields: Fields, header_end: int, shape: tuple[int, ...]) -> Block:
-    """Return the block of the samples, in this file or in the one that the header names."""
-    name = _need(path, fields, "type").lower()
-    code = next((code for code, names in _TYPES.items() if name in names), None)
-    if code is None:
-        raise FileFormatError(
-            f"{path.name!r} has samples of type {name[:40]!r}, but an integer or float type is expected."
-        )
-    endian = fields.get("endian", "").lower()
-    if endian not in ("little", "big") and code[1] != "1":
-        raise FileFormatError(f"{path.name!r} does not say endian: little or big, which its {name} samples need.")
-    dtype: np.dtype[Any] = np.dtype((">" if endian == "big" else "<") + code)
-    data = fields.get("data file")
-    if data is not None and (data.split(" ")[0].upper() == "LIST" or "%" in data):
-        raise FileFormatError(f"{path.name!r} spreads its slices over several files; save it as one .nrrd file.")
-    data_path = path if data is None else neighbour(path, data)
-    start = header_end if data is None else 0
-    encoding = _need(path, fields, "encoding").lower()
-    if encoding not in ("raw", "gzip", "gz"):
-        raise FileFormatError(f"{path.name!r} has encoding {encoding[:40]!r}, but raw and gzip are read; save it so.")
-    if fields.get("line skip", "0") != "0":
-        raise FileFormatError(f"{path.name!r} has lines before its samples (line skip), which is not read; save again.")
-    skip = fields.get("byte skip", "0")
-    if not re.fullmatch(r"-1|[0-9]{1,15}", skip):
-        raise FileFormatError(f"{path.name!r} has byte skip: {skip[:40]!r}, but a whole number is expected.")
-    if encoding != "raw":
-        return Block(data_path, start, dtype, shape, "gzip", skip=max(int(skip), 0))
-    block = Block(data_path, start + max(int(skip), 0), dtype, shape)
-    return block.at_the_end() if skip == "-1" else block
-
-
+_ALIASES = {"datafile": "data file", "byteskip": "byte skip", "lineskip": "line skip", "axismins": "axis mins"}
 _TO_LPS = {
     "left-posterior-superior": (1, 1, 1), "lps": (1, 1, 1),
     "right-anterior-superior": (-1, -1, 1), "ras": (-1, -1, 1),
@@ -168,93 +36,194 @@ _TO_LPS = {
 }  # fmt: skip
 
 
-def _frame(path: Path, fields: Fields, spatial: list[int], size: tuple[int, ...], notes: list[str]) -> Frame:
-    """Return the frame from ``space directions``, otherwise from ``spacings``, otherwise none."""
-    if "space directions" in fields:
-        return _oriented(path, fields, spatial, size, notes)
-    if "axis mins" in fields:
-        raise FileFormatError(f"{path.name!r} says by 'axis mins' where it lies, which is not read; save it with ITK.")
-    if "spacings" not in fields:
-        return Frame(size)
-    spacings = _floats(path, "spacings", fields["spacings"], int(fields["dimension"]))[spatial]
-    if not np.all(np.isfinite(spacings)):
-        notes.append("The spacings are not known along every axis, so none is used.")
-        return Frame(size)
-    if np.any(spacings <= 0):
+def open_nrrd(path: Path) -> Volume:
+    """Read the header of a NRRD file."""
+    header = _Header(path)
+    sizes = header.sizes()
+    axis = header.axis_of_numbers(len(sizes))
+    spatial = [place for place in range(len(sizes)) if place != axis]
+    if len(spatial) not in (2, 3):
         raise FileFormatError(
-            f"{path.name!r} has spacings: {fields['spacings'][:80]!r}, but positive numbers are expected."
+            f"{path.name!r} has {len(spatial)} spatial axes (sizes {sizes}), but 2 or 3 are read; extract one image."
         )
-    units, factor = _unit(fields.get("units", ""), spatial, notes)
-    return frame_from_affine(path, np.diag([*spacings * factor, 1.0]), size, units)
+    size = tuple(sizes[place] for place in spatial)
+    frame = header.frame(spatial, size)
+    count = 1 if axis is None else sizes[axis]
+    block = header.block(size[::-1] if count == 1 else tuple(sizes[::-1]))
+    # The first axis of the file is the last one of the array.
+    first = axis is not None and axis > 0
+    return Volume(
+        path, "NRRD", frame, block, count, first, sizes=tuple(sizes), header=header.fields, notes=header.notes
+    )
 
 
-def _oriented(path: Path, fields: Fields, spatial: list[int], size: tuple[int, ...], notes: list[str]) -> Frame:
-    d = len(size)
-    vectors = _vectors(path, "space directions", fields["space directions"])
-    axes = int(fields["dimension"])
-    if len(vectors) != axes or any(vectors[i] is None or len(vectors[i]) != d for i in spatial):  # type: ignore[arg-type]
-        raise FileFormatError(
-            f"{path.name!r} has space directions {fields['space directions'][:80]!r}, but one vector of {d} numbers "
-            f"for each of its {d} spatial axes is expected."
-        )
-    affine = np.eye(d + 1)
-    affine[:d, :d] = np.array([vectors[i] for i in spatial]).T
-    origin = _vectors(path, "space origin", fields["space origin"]) if "space origin" in fields else [[0.0] * d]
-    if "space origin" not in fields:
-        notes.append("The header has no space origin; it is taken to be 0.")
-    if len(origin) != 1 or origin[0] is None or len(origin[0]) != d:
-        raise FileFormatError(
-            f"{path.name!r} has space origin {fields['space origin'][:80]!r}, but {d} numbers are expected."
-        )
-    affine[:d, d] = origin[0]
-    affine[:d] *= np.asarray(_signs(fields, d, notes))[:, None]
-    units, factor = _unit(fields.get("space units", ""), list(range(d)), notes)
-    affine[:d] *= factor
-    return frame_from_affine(path, affine, size, units)
+class _Header:
+    """The fields of a header, where it ends, and sentences about what was assumed."""
 
-
-def _signs(fields: Fields, d: int, notes: list[str]) -> tuple[int, ...]:
-    space = fields.get("space", "").lower()
-    signs = _TO_LPS.get(space)
-    if signs is not None and d == 3:
-        if signs != (1, 1, 1):
-            notes.append(f"The world {fields['space']!r} is turned into LPS.")
-        return signs
-    if d == 3:
-        notes.append(f"The world of the file is {fields.get('space', 'not named')!r}; it is read as LPS, as ITK does.")
-    return (1,) * d
-
-
-def _unit(text: str, axes: list[int], notes: list[str]) -> tuple[Units, float]:
-    names = re.findall(r'"([^"]*)"', text)
-    found = {length_unit(names[i]) if i < len(names) else None for i in axes}
-    if len(found) == 1 and None not in found:
-        units, factor = found.pop()  # type: ignore[misc]  # None was excluded
-        return units, factor
-    notes.append("The header does not say one unit of length for all axes; it is taken to be mm.")
-    return "mm", 1.0
-
-
-def _floats(path: Path, key: str, text: str, count: int) -> Floats:
-    try:
-        values = np.array([float(word) for word in text.split()])
-    except ValueError:
-        values = np.empty(0)
-    if values.shape != (count,):
-        raise FileFormatError(f"{path.name!r} has {key}: {text[:80]!r}, but {count} numbers are expected.")
-    return values
-
-
-def _vectors(path: Path, key: str, text: str) -> list[list[float] | None]:
-    vectors: list[list[float] | None] = []
-    for word in re.findall(r"\([^()]*\)|\S+", text):
-        if word.lower() == "none":
-            vectors.append(None)
-            continue
-        try:
-            vectors.append([float(number) for number in word.strip("()").split(",")])
-        except ValueError:
+    def __init__(self, path: Path) -> None:
+        """Read up to the empty line; a detached header may end with the file."""
+        self.path = path
+        self.fields: dict[str, str] = {}
+        self.notes: list[str] = []
+        head = read_head(path, _HEADER_LIMIT)
+        end = re.search(rb"\r?\n\r?\n", head)
+        if end is None and path.stat().st_size > _HEADER_LIMIT:
+            raise self.wrong(f"no end of its NRRD header within {_HEADER_LIMIT} bytes", "it is damaged")
+        self.end = end.end() if end else len(head)
+        lines = head[: end.start() if end else len(head)].decode("latin-1").splitlines()
+        if not lines or not re.fullmatch(r"NRRD000\d", lines[0].strip()):
             raise FileFormatError(
-                f"{path.name!r} has {key}: {text[:80]!r}, but vectors (a,b,c) are expected."
-            ) from None
-    return vectors
+                f"{path.name!r} does not start with a NRRD0001 to NRRD0005 line; it is damaged or mislabelled."
+            )
+        for number, line in enumerate(lines[1:], start=2):
+            # A free key with its value, which says nothing about the samples, has ":=" between.
+            key, mark, value = line.partition(":=" if ":=" in line else ":")
+            if line.startswith("#") or not line.strip():
+                continue
+            if not mark:
+                raise self.wrong(f"the header line {number} {line[:60]!r}", "'field: value' is expected")
+            key = key.strip().lower()
+            self.fields[f"{key}:=" if mark == ":=" else _ALIASES.get(key, key)] = value.strip()
+
+    def wrong(self, has: str, expected: str) -> FileFormatError:
+        return FileFormatError(f"{self.path.name!r} has {has}, but {expected}.")
+
+    def need(self, key: str) -> str:
+        if key not in self.fields:
+            raise self.wrong(f"no field {key!r}", "every NRRD needs it; its header is damaged")
+        return self.fields[key]
+
+    def sizes(self) -> list[int]:
+        """Return the sizes of the axes, fastest first."""
+        text = self.need("sizes")
+        words = text.split()
+        if not 0 < len(words) <= 16 or not all(re.fullmatch(r"[0-9]{1,15}", word) and int(word) for word in words):
+            raise self.wrong(f"sizes: {text[:80]!r}", "positive whole numbers are expected")
+        dimension = self.fields.get("dimension", "none").strip()
+        if dimension != str(len(words)):
+            raise self.wrong(f"dimension {dimension[:20]!r}", f"{len(words)} sizes; its header is damaged")
+        return [int(word) for word in words]
+
+    def axis_of_numbers(self, axes: int) -> int | None:
+        """Return the axis along which the numbers of a voxel stand, first or last in the file; None without one."""
+        kinds = self.fields.get("kinds", "").lower().split() or ["???"] * axes
+        if len(kinds) != axes:
+            raise self.wrong(f"{len(kinds)} kinds for {axes} axes", "one for each is expected; its header is damaged")
+        directions = re.findall(r"\([^()]*\)|\S+", self.fields.get("space directions", "").lower())
+        placed = [True] * axes if len(directions) != axes else [entry != "none" for entry in directions]
+        spatial = ("domain", "space", "???", "none")
+        others = [axis for axis in range(axes) if kinds[axis] not in spatial or not placed[axis]]
+        if others not in ([], [0], [axes - 1]):
+            raise self.wrong(
+                f"{len(others)} axes that are not spatial", "one, first or last, is read; extract one image"
+            )
+        return others[0] if others else None
+
+    def block(self, shape: tuple[int, ...]) -> Block:
+        """Return the block of the samples, in this file or in the one that the header names."""
+        kind = self.need("type").lower()
+        code = next((code for code, names in _TYPES.items() if kind in names), None)
+        if code is None:
+            raise self.wrong(f"samples of type {kind[:40]!r}", "an integer or float type is expected")
+        endian = self.fields.get("endian", "").lower()
+        if endian not in ("little", "big") and code[1] != "1":
+            raise FileFormatError(
+                f"{self.path.name!r} does not say endian: little or big, which its {kind} samples need."
+            )
+        dtype: np.dtype[Any] = np.dtype((">" if endian == "big" else "<") + code)
+        name = self.fields.get("data file")
+        if name is not None and (name.split(" ")[0].upper() == "LIST" or "%" in name):
+            raise FileFormatError(
+                f"{self.path.name!r} spreads its slices over several files; save it as one .nrrd file."
+            )
+        file = self.path if name is None else neighbour(self.path, name)
+        start = self.end if name is None else 0
+        encoding = self.need("encoding").lower()
+        if encoding not in ("raw", "gzip", "gz"):
+            raise self.wrong(f"encoding {encoding[:40]!r}", "raw and gzip are read; save it so")
+        if self.fields.get("line skip", "0") != "0":
+            raise self.wrong("lines before its samples (line skip)", "these are not read; save it again")
+        skip = self.fields.get("byte skip", "0")
+        if not re.fullmatch(r"-1|[0-9]{1,15}", skip):
+            raise self.wrong(f"byte skip: {skip[:40]!r}", "a whole number is expected")
+        if encoding != "raw":
+            return Block(file, start, dtype, shape, "gzip", skip=max(int(skip), 0))
+        block = Block(file, start + max(int(skip), 0), dtype, shape)
+        return block.at_the_end() if skip == "-1" else block
+
+    def frame(self, spatial: list[int], size: tuple[int, ...]) -> Frame:
+        """Return the frame from ``space directions``, otherwise from ``spacings``, otherwise none."""
+        d = len(size)
+        axes = int(self.fields["dimension"])
+        affine = np.eye(d + 1)
+        if "space directions" in self.fields:
+            text = self.fields["space directions"]
+            columns = self.vectors("space directions", text, axes)
+            if any(len(columns[place]) != d for place in spatial):
+                raise self.wrong(f"space directions {text[:80]!r}", f"one vector of {d} numbers each is expected")
+            affine[:d, :d] = np.array([columns[place] for place in spatial]).T
+            if "space origin" not in self.fields:
+                self.notes.append("The header has no space origin; it is taken to be 0.")
+            else:
+                (origin,) = self.vectors("space origin", self.fields["space origin"], 1)
+                if len(origin) != d:
+                    raise self.wrong(f"space origin {self.fields['space origin'][:80]!r}", f"{d} numbers are expected")
+                affine[:d, d] = origin
+            affine[:d] *= np.array(self.signs(d))[:, None]
+            units, factor = self.unit("space units", list(range(d)))
+        elif "axis mins" in self.fields:
+            raise self.wrong("axis mins to say where it lies", "'axis mins' are not read; save it with ITK")
+        elif "spacings" in self.fields:
+            text = self.fields["spacings"]
+            try:
+                values = np.array([float(word) for word in text.split()])
+            except ValueError:
+                values = np.empty(0)
+            if values.shape != (axes,):
+                raise self.wrong(f"spacings: {text[:80]!r}", f"{axes} numbers are expected")
+            spacings = values[spatial]
+            if not np.all(np.isfinite(spacings)):
+                self.notes.append("The spacings are not known along every axis, so none is used.")
+                return Frame(size)
+            if np.any(spacings <= 0):
+                raise self.wrong(f"spacings: {text[:80]!r}", "positive numbers are expected")
+            affine[:d, :d] = np.diag(spacings)
+            units, factor = self.unit("units", spatial)
+        else:
+            return Frame(size)
+        affine[:d] *= factor
+        return frame_from_affine(self.path, affine, size, units)
+
+    def vectors(self, key: str, text: str, count: int) -> list[list[float]]:
+        """Read vectors ``(a,b,c)``; ``none`` has no numbers."""
+        words = re.findall(r"\([^()]*\)|\S+", text)
+        try:
+            if len(words) != count:
+                raise ValueError
+            return [
+                [] if word.lower() == "none" else [float(number) for number in word.strip("()").split(",")]
+                for word in words
+            ]
+        except ValueError:
+            raise self.wrong(f"{key} {text[:80]!r}", f"{count} vectors (a,b,c) are expected") from None
+
+    def signs(self, d: int) -> tuple[int, ...]:
+        """Return the factors that turn x, y[, z] of the file's world into LPS."""
+        space = self.fields.get("space", "not named")
+        if d == 2:
+            return (1, 1)
+        signs = _TO_LPS.get(space.lower())
+        if signs is None:
+            self.notes.append(f"The world of the file is {space!r}; it is read as LPS, as ITK does.")
+        elif signs != (1, 1, 1):
+            self.notes.append(f"The world {space!r} is turned into LPS.")
+        return signs or (1, 1, 1)
+
+    def unit(self, key: str, axes: list[int]) -> tuple[Units, float]:
+        """Return the unit of length of some axes, and the factor that turns the file's numbers into it."""
+        names = re.findall(r'"([^"]*)"', self.fields.get(key, ""))
+        lengths = {length_unit(names[axis]) if axis < len(names) else None for axis in axes}
+        length = lengths.pop() if len(lengths) == 1 else None
+        if length is None:
+            self.notes.append("The header does not say one unit of length for all axes; it is taken to be mm.")
+        return length or ("mm", 1.0)

@@ -88,40 +88,18 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Format(formats.Format):
-    """One landmark format.
-
-    Parameters
-    ----------
-    fits : callable
-        Whether the start of a file is of this format.
-    parse : callable
-        ``(text, file name, dimension or None) -> Table``.
-    render : callable, optional
-        ``Table -> text``; a format without pairs is given one side at a time, as ``fixed``. None: it is only read.
-    frames : tuple of str
-        Which frames the file may have when it is written, the default first; ``"world"`` is that of the landmarks.
-    endings : tuple of str
-        Names of files for which this format is written by default.
-    pairs : bool
-        Whether one file holds both sides.
-    holds : frozenset of str
-        Which of the optional things survive in a file.
-    pixels : bool
-        Whether its indices may stand for world points in pixels when no grid is given.
-    scalable : bool
-        Whether ``scale`` makes sense.
-    """
+    """One landmark format: how it is recognised, read and written."""
 
     fits: Callable[[Start], bool]
-    parse: Callable[[str, str, int | None], Table]
-    render: Callable[[Table], str] | None = None
-    frames: tuple[str, ...] = ()
-    endings: tuple[str, ...] = ()
-    pairs: bool = False
-    holds: frozenset[str] = frozenset()
+    parse: Callable[[str, str, int | None], Table]  # of the text, the file's name, and the dimension that is asked for
+    render: Callable[[Table], str] | None = None  # of one side at a time, unless it has pairs; None: it is only read
+    frames: tuple[str, ...] = ()  # that it may be written in, the default first; "world" is that of the landmarks
+    endings: tuple[str, ...] = ()  # of files for which it is written by default
+    pairs: bool = False  # one file holds both sides
+    holds: frozenset[str] = frozenset()  # the optional things that survive in a file
     dimensions: tuple[int, ...] = (2, 3)
-    pixels: bool = False
-    scalable: bool = False
+    pixels: bool = False  # its indices may stand for world points in pixels when no grid is given
+    scalable: bool = False  # `scale` makes sense
 
     @property
     def with_article(self) -> str:

@@ -68,30 +68,19 @@ def _points(points: ArrayLike, what: str) -> Floats:
 class Landmarks:
     """Corresponding points of two images, or a set of points of one.
 
-    Parameters
-    ----------
-    fixed_points, moving_points : (n, d) array
-        World coordinates x, y[, z]; ``moving_points`` is None for a set of points.
-    covariances : (n, d, d) array, optional
-        Of the moving points, in the moving world; a row without one holds NaN.
-    names, raters : sequence of str, optional
-        One for each row; an unnamed row has ``""``, an unknown rater is None.
-    active : (n,) bool array
-        False marks rows that their annotator switched off; they are kept, and left out of `to_annotation_arrays`.
-    skips : sequence of Skip
-        Places declined with a reason.
-    frame : {"LPS", "image"}
-        The anatomical world of ITK, or the world of an image that has no patient (2D, microscopy).
-    units : {"px", "um", "mm"}
-        What one world unit is.
-    assumptions : sequence of str
-        One sentence for everything that the file did not say and the reader took for granted.
-    format : str
-        The format that the landmarks were read from, ``""`` for landmarks made in memory.
+    Points are world coordinates x, y[, z]. ``covariances`` are those of the moving points, NaN in a row without one.
+    Rows that are not ``active`` were switched off by their annotator. ``frame`` is the anatomical world of ITK or that
+    of an image that has no patient. ``assumptions`` say what the file did not say and the reader took for granted.
+
+    >>> import warpgauge as wg
+    >>> pairs = wg.Landmarks([[1.0, 2.0], [3.0, 5.0]], [[1.5, 2.0], [3.0, 5.5]], names=("a", "b"), units="um")
+    >>> pairs.to_annotation_arrays(default_covariance=4.0)[1]
+    array([[1.5, 2. ],
+           [3. , 5.5]])
     """
 
     fixed_points: Floats
-    moving_points: Floats | None = None
+    moving_points: Floats | None = None  # None: a set of points
     covariances: Floats | None = None
     names: tuple[str, ...] | None = None
     raters: tuple[str | None, ...] | None = None
@@ -182,11 +171,8 @@ class Landmarks:
     def to_annotation_arrays(self, default_covariance: ArrayLike | None = None) -> tuple[Floats, Floats, Floats]:
         """Return fixed points, moving points and covariances of the active pairs.
 
-        Parameters
-        ----------
-        default_covariance : float or (d, d) array, optional
-            For rows without a covariance: a matrix, or a variance of every coordinate. Without it such rows are an
-            error, since nothing says how uncertain they are.
+        ``default_covariance`` is that of rows without one: a variance, or a (d, d) matrix. Without it such rows are an
+        error, since nothing says how uncertain they are.
         """
         if self.moving_points is None:
             raise InvalidInputError("These landmarks are a set of points without correspondences; read pairs instead.")

@@ -40,49 +40,24 @@ Column = str | int
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Where the numbers of a format stand.
+    """Where the numbers of a format stand; what depends on the dimension is a mapping by it."""
 
-    Parameters
-    ----------
-    begins : callable
-        Whether the fields of a first row are of this format.
-    sides : mapping
-        By dimension, the columns of x, y[, z] of the fixed and, in a file of pairs, of the moving point.
-    frame, note : str
-        Frame of the numbers, and what the file does not say and is taken for granted.
-    header : mapping
-        By dimension, the titles as they are written; empty where the format has no header.
-    label : tuple of column
-        The columns that may name a point; the first that does so counts. ``unnamed`` stands for no name.
-    named : tuple of str
-        Titles that are added where points have names: the last one is the name, the others count.
-    number, first : column, int
-        Counts the points, from ``first`` on.
-    active : int
-        Says whether a point is in use.
-    unplaced : str
-        Every coordinate of a point that is not placed.
-    wrong : mapping
-        Titles that make the file something else, and what.
-    settle : callable, optional
-        Finishes a table: ``(table, rows, dimension that is asked for or None, file name) -> table``.
-    """
-
-    begins: Callable[[list[str]], bool]
-    sides: Mapping[int, tuple[tuple[Column, ...], ...]]
+    begins: Callable[[list[str]], bool]  # whether the fields of a first row are of this format
+    sides: Mapping[int, tuple[tuple[Column, ...], ...]]  # x, y[, z] of the fixed and, in a file of pairs, moving point
     frame: FileFrame
-    note: str
-    header: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    label: tuple[Column, ...] = ()
-    unnamed: str = ""
-    named: tuple[str, ...] = ()
-    number: Column | None = None
-    first: int = 1
-    active: int | None = None
-    unplaced: str = ""
-    wrong: Mapping[str, str] = field(default_factory=dict)
-    blanks: bool = False
+    note: str  # what the file does not say and is taken for granted
+    header: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # as it is written; empty without a header
+    label: tuple[Column, ...] = ()  # may name a point; the first that does so counts
+    unnamed: str = ""  # stands for no name
+    named: tuple[str, ...] = ()  # titles that are added for names: the last one is the name, those before it count
+    number: Column | None = None  # counts the points
+    first: int = 1  # count of the first point
+    active: int | None = None  # says whether a point is in use
+    unplaced: str = ""  # every coordinate of a point that is not placed
+    wrong: Mapping[str, str] = field(default_factory=dict)  # titles that make the file something else, and what
+    blanks: bool = False  # between the columns
     quoted: bool = False
+    # Finishes a table: of the table, its rows, the dimension that is asked for, and the file's name.
     settle: Callable[[Table, Sequence[Row], int | None, str], Table] | None = None
 
 
