@@ -23,6 +23,7 @@ _HOMES = {
     "scales": "paper_studies:SCALES",
     "calibration": "model_studies:CALIBRATION",
     "answerable": "annotation_studies:ANSWERABLE",
+    "circles": "circles:EXPERIMENT",
     "certified": "certified:EXPERIMENT",
     "deciding": "deciding:EXPERIMENT",
     "slips": "slips:EXPERIMENT",

@@ -151,9 +151,8 @@ class Blindness:
     def _own(self, state: State, who: str, hidden: set[int], sealed: bool) -> View:
         located = own_annotations(state, self.project.d, who).without(hidden)
         key = ("view", self.model.untaught_key(state), located.generations)
-        # From scratch, never by an update: how a posterior was reached must not show in its last digits.
         view: View = self._keep(
-            who, key, lambda: self.model.view_of(located, self._prior(state, who, located), fit_generation=0)
+            who, key, lambda: View(located, self._prior(state, who, located), self.model.calibrates, fit_generation=0)
         )
         if not sealed or not state.sealed_locations():
             return view

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from warpgauge.project import Project
 from warpgauge.session.prior import default_covariance
 
 KEPT = 0.85  # share of the information of an answer at the point that one at the rim must bring
-_RINGS, _DIRECTIONS = 12, 16
+VISIBLE = 0.5  # share of the rim that shows tissue with a match: questions are at corners, so often at a border
+_RINGS, _DIRECTIONS = 12, 48
 
 
 def information(posterior: Posterior, points: Floats, noise: Floats) -> Floats:
@@ -25,8 +25,8 @@ def information(posterior: Posterior, points: Floats, noise: Floats) -> Floats:
 def circle_radius(project: Project, posterior: Posterior, point: Sequence[float]) -> float:
     """Return the radius of the circle (in 3D of the ball) around a point, in world units of the fixed image.
 
-    As far as every direction keeps at least 85 % of the information, lies in the fixed foreground, and has its expected
-    match in the moving image; at most the share ``circle`` of the shorter side.
+    As far as every direction within the image keeps at least 85 % of the information, and half of them lie in the fixed
+    foreground and have their expected match in the moving image; at most the share ``circle`` of the shorter side.
 
     Parameters
     ----------
@@ -40,24 +40,30 @@ def circle_radius(project: Project, posterior: Posterior, point: Sequence[float]
     centre = np.array(point)
     lengths = project.settings.circle * float(grid.extent.min()) * np.arange(1, _RINGS + 1) / _RINGS
     rings = centre + lengths[:, None, None] * _directions(grid.d)
-    rim = rings.reshape(-1, grid.d)
-    inside = grid.contains(rim)
+    places = rings.reshape(-1, grid.d)
     noise = default_covariance(grid, project.settings)
-    tells_enough = information(posterior, rim, noise) >= KEPT * information(posterior, centre[None], noise)
-    tells_enough &= project.moving_grid.contains(posterior.mean(rim))
-    foreground = project.fixed_foreground
-    if foreground is not None:
-        tells_enough &= foreground.contains(rim)
-    # Beyond the image's border there is nothing to choose.
-    may_reach = (tells_enough | ~inside).reshape(_RINGS, -1).all(axis=1) & inside.reshape(_RINGS, -1).any(axis=1)
-    reached = int(np.cumprod(may_reach).sum())
-    return float(lengths[reached - 1]) if reached else 0.0
+    informative = information(posterior, places, noise) >= KEPT * information(posterior, centre[None], noise)
+    visible = project.moving_grid.contains(posterior.mean(places))
+    if project.fixed_foreground is not None:
+        visible &= project.fixed_foreground.contains(places)
+    inside = grid.contains(places)  # beyond the border there is nothing to choose
+    rim = np.arange(len(places)).reshape(_RINGS, -1)
+    reached = 0.0
+    for length, rows in zip(lengths, rim, strict=True):
+        ring = rows[inside[rows]]
+        if len(ring) == 0 or not informative[ring].all() or visible[ring].mean() < VISIBLE:
+            break
+        reached = float(length)
+    return reached
 
 
 def _directions(d: int) -> Floats:
-    """Return unit vectors in all directions."""
+    """Return unit vectors spread evenly over all directions."""
+    steps = np.arange(_DIRECTIONS)
     if d == 2:
-        angles = 2 * np.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
+        angles = 2 * np.pi * steps / _DIRECTIONS
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    steps = np.array([step for step in product((-1, 0, 1), repeat=3) if any(step)], dtype=np.float64)
-    return np.asarray(steps / np.linalg.norm(steps, axis=1, keepdims=True))
+    angles = np.pi * (1 + np.sqrt(5)) * steps  # a spiral from pole to pole
+    height = 1 - (2 * steps + 1) / _DIRECTIONS
+    across = np.sqrt(1 - height**2)
+    return np.stack([across * np.cos(angles), across * np.sin(angles), height], axis=1)

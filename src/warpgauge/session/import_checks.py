@@ -16,7 +16,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -30,6 +29,7 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks import Landmarks
 from warpgauge.io.landmarks.base import FILE_FRAMES
 from warpgauge.io.landmarks.permutation import likely_permutation, robust_affine
+from warpgauge.io.misreadings import SCALES, landmark_readings
 from warpgauge.maps import warped_image
 from warpgauge.project import Project
 
@@ -54,7 +54,14 @@ _ALIKE, _ALIKE_ERRORS, _FEWEST_ALIKE = 0.65, 2.0, 8
 _FLAT = 1e-3  # a patch with less structure than this share of the strongest one says nothing
 # No right landmarks lie within so many pixels; metres or micrometres read as millimetres do, or the reverse.
 _COLLAPSED, _UNITS = 2.0, (1000.0, 100.0, 10.0)
-_SCALES = (0.1, 0.125, 0.2, 0.25, 0.5, 2.0, 4.0, 5.0, 8.0, 10.0)
+_SIDES = ("fixed", "moving")
+_WORDS = {
+    "inverse": "fixed and moving exchanged (the two files or columns)",
+    "xy": "x and y{} exchanged",
+    "reversed": "x, y and z{} in the reverse order",
+    "lps": "RAS and LPS{} exchanged",
+    "voxel": "indices{} for world points, or the reverse",
+}
 
 # A reading is advised only if so many points of each side lie in their image.
 _INSIDE = 0.9
@@ -62,7 +69,6 @@ AS_GIVEN = "as given"
 
 _Pair = tuple[Floats, Floats]
 _Reading = tuple[str, _Pair]
-_Change = Callable[[Floats], Floats]
 Reread = Callable[..., Landmarks]
 
 
@@ -70,15 +76,8 @@ def import_problems(project: Project, landmarks: Landmarks, reread: Reread | Non
     """Return probable mistakes in landmarks for a project, one clause each; empty if there are none.
 
     Rows that fit in another order, most points outside their image, and misreadings (sides exchanged, another scale,
-    indices for world points, flipped axes) under which the images are clearly more alike at the pairs.
-
-    Parameters
-    ----------
-    project : Project
-    landmarks : Landmarks
-        Pairs in the world of the project's images.
-    reread : callable, optional
-        Reads the same landmarks with another ``frame=``; what is advised has then been tried with the file itself.
+    indices for world points, flipped axes) under which the images are clearly more alike at the pairs. ``reread`` reads
+    the same landmarks with another ``frame=``: what is advised has then been tried with the file itself.
     """
     if landmarks.moving_points is None or not len(landmarks):
         return []
@@ -273,29 +272,28 @@ def _frames(as_given: _Pair, rows: NDArray[np.intp], reread: Reread | None) -> l
 
 def _readings(fixed_grid: Grid, moving_grid: Grid, given: _Pair, frames: list[_Reading]) -> Iterator[_Reading]:
     """Yield the usual mistakes and the pairs without them, the commonest first."""
-    d, exchanged = fixed_grid.d, "fixed and moving exchanged (the two files or columns)"
-    signs = np.array([-1.0, -1.0, 1.0])[:d]
     yield from frames
-    if d == 3 and not frames:
-        yield "RAS and LPS exchanged", (given[0] * signs, given[1] * signs)
-    yield exchanged, (given[1], given[0])
-    yield from ((f"{name}, {exchanged}", (pair[1], pair[0])) for name, pair in frames)
-    turned = (lambda f: f[:, ::-1]), (lambda m: m[:, ::-1])
-    if d == 2:
-        yield from _sides("x and y{} exchanged", given, *turned)
-    else:
+    for reading in landmark_readings(fixed_grid.d, fixed_grid, moving_grid):
+        pairs = reading.points(*given)
+        # Patches do not see a shift by one; and what an option reads has been tried.
+        if reading.kind != "one" and not any(np.allclose(pairs, known) for _, known in frames):
+            side = next((f" of the {side} points" for side in _SIDES if reading.option.endswith(side)), "")
+            yield _WORDS[reading.kind].format(side), pairs
+    yield from ((f"{name}, {_WORDS['inverse']}", (pair[1], pair[0])) for name, pair in frames)
+    if fixed_grid.d == 3:
         yield from _orders(fixed_grid, moving_grid, dict(frames).get(say("frame", "LPS"), given))
-        yield from _one_side("x, y and z of the {} points exchanged", given, *turned)
-    if d == 3:
-        yield from _one_side("RAS and LPS of the {} points exchanged", given, lambda f: f * signs, lambda m: m * signs)
     spacing = float(fixed_grid.spacing.mean())
-    for scale in sorted({*_SCALES, spacing, 1 / spacing} - {1.0}):
+    common = [scale for scale in SCALES if 0.1 <= scale <= 10]  # a smaller one draws all points into a corner
+    for scale in sorted({*common, 0.5, 2.0, spacing, 1 / spacing} - {1.0}):
         yield say("scale", scale), (given[0] * scale, given[1] * scale)
-        times = partial(np.multiply, scale)
-        yield from _one_side(f"the {{}} points times {scale:g}", given, times, times)
-    for axis, letter in enumerate("xyz"[:d]):
-        flips = partial(_flipped, grid=fixed_grid, axis=axis), partial(_flipped, grid=moving_grid, axis=axis)
-        yield from _sides(f"{letter}{{}} counted from the other end", given, *flips)
+        yield f"the fixed points times {scale:g}", (given[0] * scale, given[1])
+        yield f"the moving points times {scale:g}", (given[0], given[1] * scale)
+    for axis, letter in enumerate("xyz"[: fixed_grid.d]):
+        fixed = _flipped(given[0], fixed_grid, axis)
+        moving = _flipped(given[1], moving_grid, axis)
+        yield f"{letter} counted from the other end", (fixed, moving)
+        yield f"{letter} of the fixed points counted from the other end", (fixed, given[1])
+        yield f"{letter} of the moving points counted from the other end", (given[0], moving)
 
 
 def _orders(fixed: Grid, moving: Grid, numbers: _Pair) -> Iterator[_Reading]:
@@ -310,17 +308,6 @@ def _orders(fixed: Grid, moving: Grid, numbers: _Pair) -> Iterator[_Reading]:
         yield words, (one, other)
         yield f"{words}, {say('frame', 'RAS')}", (one * signs, other * signs)
         yield f"{words}, {say('frame', 'index')}", (fixed.index_to_world(one), moving.index_to_world(other))
-
-
-def _sides(words: str, given: _Pair, fixed: _Change, moving: _Change) -> Iterator[_Reading]:
-    """Yield a misreading of both sides, and of each of them alone."""
-    yield words.format(""), (fixed(given[0]), moving(given[1]))
-    yield from _one_side(words.format(" of the {} points"), given, fixed, moving)
-
-
-def _one_side(words: str, given: _Pair, fixed: _Change, moving: _Change) -> Iterator[_Reading]:
-    yield words.format("fixed"), (fixed(given[0]), given[1])
-    yield words.format("moving"), (given[0], moving(given[1]))
 
 
 def _flipped(points: Floats, grid: Grid, axis: int) -> Floats:

@@ -15,7 +15,7 @@ from warpgauge.geometry import Floats
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import SKIP_REASONS, Ask, Event, Place, Placement, Project, State, events
 from warpgauge.project.events import Disable
-from warpgauge.session.fused_annotations import LocatedAnnotations, all_marks
+from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_marks
 from warpgauge.session.plausibility import check_placement
 from warpgauge.session.prior import default_covariance
 from warpgauge.session.queries import is_retracted, number_for
@@ -213,24 +213,9 @@ class _Locations:
 def raters_landmarks(project: Project, state: State, rater: str | None) -> Landmarks:
     """Return every current mark of all raters or one, with its rater and whether it is switched off, and the skips."""
     marks = list(all_marks(state, rater))
-    skips = [
-        Skip(np.array(state.queries[number].point), f"{cell.answer.reason}: {cell.answer.text}".removesuffix(": "), who)
-        for (who, number), cell in sorted(state.cells.items(), key=lambda item: (item[0][1], item[0][0]))
-        if isinstance(cell.answer, events.Skip) and (rater is None or who == rater) and not state.is_sealed(number)
-    ]
-    bare = _landmarks(
-        project,
-        [mark.fixed_point for mark in marks],
-        [mark.placement.moving for mark in marks],
-        [mark.placement.covariance for mark in marks],
-        [mark.query.name or f"q{mark.query.number}" for mark in marks],
-    )
-    return replace(
-        bare,
-        raters=tuple(mark.rater for mark in marks),
-        active=np.array([mark.active for mark in marks], dtype=bool),
-        skips=tuple(skips),
-    )
+    names = [mark.query.name or f"q{mark.query.number}" for mark in marks]
+    keys = sorted((key for key in state.cells if rater in (None, key[0])), key=lambda key: (key[1], key[0]))
+    return _of_raters(project, state, marks, names, keys)
 
 
 def own_landmarks(project: Project, state: State, rater: str, left_out: Collection[int]) -> Landmarks:
@@ -239,32 +224,45 @@ def own_landmarks(project: Project, state: State, rater: str, left_out: Collecti
     Nothing tells which were control questions, or how many questions others were asked.
     """
     trail = [number for number in state.trails.get(rater, ()) if number not in left_out and not state.is_sealed(number)]
-    cells = [(number, state.cell(rater, number)) for number in trail]
-    placed = [(number, cell, cell.placement) for number, cell in cells if cell.placement is not None]
-    skips = [
-        Skip(np.array(state.queries[number].point), f"{answer.reason}: {answer.text}".removesuffix(": "), rater)
-        for number, cell in cells
-        if isinstance(answer := cell.answer, events.Skip)
-    ]
-    bare = _landmarks(
+    by_number = {mark.query.number: mark for mark in all_marks(state, rater)}
+    marks = [replace(by_number[number], control=False) for number in trail if number in by_number]
+    names = [mark.query.name or f"mark {number_for(state, rater, mark.query.number)}" for mark in marks]
+    return _of_raters(project, state, marks, names, [(rater, number) for number in trail])
+
+
+def _of_raters(
+    project: Project, state: State, marks: list[Mark], names: list[str], keys: list[tuple[str, int]]
+) -> Landmarks:
+    """Return marks as landmarks, each with its rater and whether it is switched off, and the open skips among keys."""
+    skips = []
+    for who, number in keys:
+        answer = state.answer(who, number)
+        if isinstance(answer, events.Skip) and not state.is_sealed(number):
+            reason = f"{answer.reason}: {answer.text}".removesuffix(": ")
+            skips.append(Skip(np.array(state.queries[number].point), reason, who))
+    landmarks = _landmarks(
         project,
-        [placement.fixed or state.queries[number].point for number, _, placement in placed],
-        [placement.moving for _, _, placement in placed],
-        [placement.covariance for _, _, placement in placed],
-        [state.queries[number].name or f"mark {number_for(state, rater, number)}" for number, _, _ in placed],
+        [mark.fixed_point for mark in marks],
+        [mark.placement.moving for mark in marks],
+        [mark.placement.covariance for mark in marks],
+        names,
     )
-    active = [not cell.disabled and (rater, number) not in state.excluded for number, cell, _ in placed]
-    return replace(bare, raters=(rater,) * len(placed), active=np.array(active, dtype=bool), skips=tuple(skips))
+    return replace(
+        landmarks,
+        raters=tuple(mark.rater for mark in marks),
+        active=np.array([mark.active for mark in marks], dtype=bool),
+        skips=tuple(skips),
+    )
 
 
 def fused_landmarks(project: Project, state: State, located: LocatedAnnotations) -> Landmarks:
     """Return the landmarks that the model uses: one per location, raters fused."""
-    a = located.annotations
     names = []
     for number, marks in zip(located.locations, located.marks, strict=True):
         name = state.queries[number].name or f"q{number}"
         names.append(f"{name} moved by {marks[0].rater}" if marks[0].origin == "moved" else name)
-    return _landmarks(project, a.fixed_points, a.moving_points, a.covariances, names)
+    annotations = located.annotations
+    return _landmarks(project, annotations.fixed_points, annotations.moving_points, annotations.covariances, names)
 
 
 def _landmarks(

@@ -35,33 +35,19 @@ class View:
     """Whether the residuals scale the deviations."""
     fit_generation: int
     """Of the weights."""
-    former: Posterior | None = None
-    """Given some of the annotations; a block update adds the others where it is of the same prior."""
 
     @cached_property
     def posterior(self) -> Posterior:
-        """Posterior given the annotations."""
-        annotations = self.located.annotations
-        former = self.former
-        vars(self)["former"] = None  # frozen, but this only frees memory
-        if former is not None and former.prior is self.prior:
-            count = len(former.annotations)
-            if count <= len(annotations) and _same(former.annotations, annotations[np.arange(count)]):
-                if count == len(annotations):
-                    return former
-                return former.append(annotations[np.arange(count, len(annotations))])
-        return self.prior.condition(annotations, calibrate=self.calibrates)
+        """Posterior given the annotations.
 
-    @property
-    def latest(self) -> Posterior | None:
-        """The posterior, or the former one where it was not made yet."""
-        posterior: Posterior | None = vars(self).get("posterior", self.former)
-        return posterior
+        From scratch, never by an update: how it was reached must not show in its last digits.
+        """
+        return self.prior.condition(self.located.annotations, calibrate=self.calibrates)
 
     def without(self, locations: Collection[int]) -> View:
         """Return the view of the annotations at all other locations, with the same weights."""
         located = self.located.without(locations)
-        return self if len(located) == len(self.located) else replace(self, located=located, former=None)
+        return self if len(located) == len(self.located) else replace(self, located=located)
 
 
 class Model:
@@ -123,12 +109,9 @@ class Model:
     # Posteriors
 
     @property
-    def _calibrates(self) -> bool:
+    def calibrates(self) -> bool:
+        """Whether residuals scale the deviations."""
         return self.project.settings.model != PAPER
-
-    def conditioned(self, prior: TransformationPrior, given: Annotations) -> Posterior:
-        """Return the posterior given annotations, computed from scratch."""
-        return prior.condition(given, calibrate=self._calibrates)
 
     def view(self, state: State, rater: str | None = None) -> View:
         """Return the posterior given one rater's annotations, or all raters' fused ones."""
@@ -138,19 +121,9 @@ class Model:
             return former[1]
         located = located_annotations(state, self.project.d, self.default_covariance, rater)
         warn_of_one_spot(located.annotations, float(prior.kernel.scales.min()))
-        view = self.view_of(located, prior, self._fit_generation(state), former[1].latest if former else None)
+        view = View(located, prior, self.calibrates, self._fit_generation(state))
         self._views[rater] = state.model_generation, view
         return view
-
-    def view_of(
-        self,
-        located: LocatedAnnotations,
-        prior: TransformationPrior,
-        fit_generation: int,
-        former: Posterior | None = None,
-    ) -> View:
-        """Return the view of annotations; see `View`."""
-        return View(located, prior, self._calibrates, fit_generation, former)
 
     def view_with_sealed(self, state: State, rater: str | None = None) -> View:
         """Return a view whose uncertainty includes sealed answers, so that progress does not reveal them."""
@@ -174,7 +147,7 @@ class Model:
         moving = annotations.moving_points.copy()
         moving[hidden] = view.posterior.mean(annotations.fixed_points[hidden])
         predicted = Annotations(annotations.fixed_points, moving, np.asarray(annotations.covariances))
-        return self.view_of(replace(located, annotations=predicted), view.prior, view.fit_generation)
+        return replace(view, located=replace(located, annotations=predicted))
 
     def screening(self, state: State, view: View) -> Screening | None:
         """Return what the annotations of a view say about each other; None where they are too few."""
@@ -221,11 +194,3 @@ class Model:
         else:
             suggester.weigh(state, lambda: self.view(state, None).posterior)
         return suggester
-
-
-def _same(one: Annotations, other: Annotations) -> bool:
-    return (
-        np.array_equal(one.fixed_points, other.fixed_points)
-        and np.array_equal(one.moving_points, other.moving_points)
-        and np.array_equal(one.covariances, other.covariances)
-    )

@@ -247,7 +247,7 @@ class Questions(Overview):
         """Return what audit questions are drawn by: nobody's answers where the list depends on none."""
         if not self._model.fixes_places(state):
             return self._model.view(state, None).posterior
-        return self._model.conditioned(self._model.untaught_prior(state), Annotations.empty(self.project.d))
+        return self._model.untaught_prior(state).condition(Annotations.empty(self.project.d))
 
 
 def asked_by_organiser(
