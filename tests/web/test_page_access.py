@@ -1,4 +1,4 @@
-"""For everybody: axe-core finds no violation in light and dark; first visits; small windows."""
+"""For everybody: axe-core finds no violation in light and dark; nothing is cut off in small windows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = f"""async () => (await axe.run(document, {{runOnly: {KINDS}}}))
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = make_tissue_project(tmp_path_factory.mktemp("access") / "lesion", blind=False, snap=True)
+    folder = make_tissue_project(tmp_path_factory.mktemp("access") / "lesion", blind=False)
     with served(folder, "ada") as running:
         client = running.client("ada")
         query = client.get("/api/query").json()
@@ -44,69 +44,32 @@ def complaints(sheet: Sheet) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_axe_finds_no_violation_in_any_part_of_the_page(browser: Any, server: Served, scheme: str) -> None:
-    """Question, warning, drawer, overlays, dialogs, three panes, organiser."""
+    """Organiser, question, mark, warning, list, progress, comparison, View, keys, reasons."""
     sheet = open_sheet(browser, server, color_scheme=scheme)
     page = sheet.page
-    found: list[str] = []
+    page.wait_for_selector("#drawer .card")
+    found = complaints(sheet)
+    page.keyboard.press("Escape")
     sheet.press_at("moving", 260, 240)
     found += complaints(sheet)
-    sheet.accept()
+    page.keyboard.press("Escape")
     page.keyboard.press("Enter")  # a warning: nothing is marked
-    page.keyboard.press("d")
-    page.wait_for_selector("#drawer tbody tr")
-    found += complaints(sheet)
-    page.locator("button[data-leaf=progress]").click()
-    page.wait_for_selector("#drawer svg.chart")
-    found += complaints(sheet)
-    page.keyboard.press("d")
-    page.locator("button[data-open=overlays]").click()
-    page.locator("button[data-contrast=moving]").click()
-    page.keyboard.press("m")
-    page.wait_for_selector(".legend")
-    page.keyboard.press("v")
-    found += complaints(sheet)
-    for key in ("?", "s"):
-        page.keyboard.press(key)
-        page.locator("dialog[open]").wait_for()
+    for leaf in ("list", "progress", "compare"):
+        if page.locator("#drawer").is_hidden():
+            page.keyboard.press("d")
+        page.locator(f"button[data-leaf={leaf}]").click()
         found += complaints(sheet)
-        page.keyboard.press("Escape")
-        page.wait_for_selector("dialog[open]", state="detached")
-    page.wait_for_selector("#organiser-button[data-ready]")
-    page.locator("#organiser-button").click()
-    page.wait_for_selector("#organiser .card")
+    page.locator("[data-command=view]").click()
+    found += complaints(sheet)
+    page.keyboard.press("?")
+    page.locator("dialog[open]").wait_for()
+    found += complaints(sheet)
+    page.keyboard.press("Escape")
+    page.keyboard.press("s")
+    page.locator("#reasons").wait_for()
     found += complaints(sheet)
     assert found == [], "\n".join(found)
     sheet.close()
-
-
-def test_a_first_visit_explains_itself_once_and_can_be_skipped(browser: Any, server: Served) -> None:
-    """Three steps by Enter; after a reload they do not come again."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
-    page = context.new_page()
-    page.goto(server.links["ada"])
-    for step in (1, 2, 3):
-        page.locator("dialog", has_text=f"Step {step} of 3").wait_for()
-        page.keyboard.press("Enter")
-    page.wait_for_selector("dialog[open]", state="detached")
-    page.reload()
-    page.wait_for_function("() => globalThis.warpgauge?.opened")
-    assert page.locator("dialog[open]").count() == 0
-    context.close()
-
-
-def test_a_first_visit_tells_of_the_guided_start_and_its_buttons_work_by_keyboard(browser: Any, tmp_path: Path) -> None:
-    """Where three places of one's own come first, the first step says so; Enter on Skip skips."""
-    with served(make_tissue_project(tmp_path / "lesion", guided_start=True), "ada") as server:
-        context = browser.new_context(viewport={"width": 1280, "height": 720})
-        page = context.new_page()
-        page.goto(server.links["ada"])
-        page.locator("dialog", has_text="three spots that you know").wait_for()
-        page.keyboard.press("Tab")
-        assert page.evaluate("() => document.activeElement.textContent") == "Skip"
-        page.keyboard.press("Enter")
-        page.wait_for_function("() => document.activeElement instanceof HTMLCanvasElement")
-        assert page.locator("dialog[open]").count() == 0
-        context.close()
 
 
 @pytest.mark.parametrize(
@@ -114,32 +77,17 @@ def test_a_first_visit_tells_of_the_guided_start_and_its_buttons_work_by_keyboar
     [(820, 1180), (700, 900), (900, 600), (1024, 768), (1180, 820), (1280, 720), (1440, 900)],
 )
 def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: Served, width: int, height: int) -> None:
-    """Every button of the footer and of the heads lies within the window, and nothing scrolls sideways."""
-    sheet = open_sheet(browser, server, width=width, height=height)
+    """Every button lies within the window, large enough for a finger, on nothing else; nothing scrolls sideways."""
+    sheet = open_sheet(browser, server, "ada", width=width, height=height)
     page = sheet.page
     assert page.evaluate("() => document.documentElement.scrollWidth") == width
-    assert page.evaluate(
-        "() => document.getElementById('commands').scrollWidth <= document.getElementById('commands').clientWidth"
-    )
-    named = page.locator(
-        "#top .name:visible, #commands .name:visible, .pane-head button .name:visible"
-    ).all_text_contents()
-    wanted = {"Accept", "Cannot tell", "Nearby", "Own point", "Snap", "Another", "Undo", "Redo", "Earlier"}
-    wanted |= {"Hide", "Link", "Fit", "Image", "Overlays"}
-    wanted |= {"Layout", "Theme", "Keys"} if width >= 1280 else set()
-    assert wanted <= set(named), "every icon at the bottom has its name, whatever the width"
-    for name in page.locator("#commands .name").all():
-        assert name.evaluate("(one) => one.scrollWidth <= one.clientWidth"), "whole"
-    # A mark, so that its size is said, and what the line above says of it.
+    named = page.locator("#bottom .name:visible").all_text_contents()
+    assert named == ["Accept", "Cannot tell", "Undo", "Fit"]
     box = sheet.box("moving")
     sheet.press_at("moving", box["width"] / 2, box["height"] / 2)
     boxes = []
-    told = "#alpha, #size-figure, #message, #saved"
-    for element in page.locator(
-        f"#commands button:visible, {told}, #top button:visible, .pane-head button:visible"
-    ).all():
+    for element in page.locator("#bottom button:visible, #top button:visible, #message, #query-number").all():
         box = element.bounding_box()
-        assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
         assert box["y"] + box["height"] <= height
@@ -150,35 +98,30 @@ def test_nothing_is_cut_off_on_tablets_and_small_windows(browser: Any, server: S
     # Nothing lies on something else.
     for k, one in enumerate(boxes):
         for other in boxes[:k]:
-            apart = (
-                one["x"] + one["width"] <= other["x"] + 0.5
-                or other["x"] + other["width"] <= one["x"] + 0.5
-                or one["y"] + one["height"] <= other["y"] + 0.5
-                or other["y"] + other["height"] <= one["y"] + 0.5
-            )
-            assert apart, (one, other)
+            across = one["x"] + one["width"] <= other["x"] + 0.5 or other["x"] + other["width"] <= one["x"] + 0.5
+            down = one["y"] + one["height"] <= other["y"] + 0.5 or other["y"] + other["height"] <= one["y"] + 0.5
+            assert across or down, (one, other)
     # The reasons for a skip stand in the place of the bottom bar: the images stay in sight, and as bright as they are.
+    page.keyboard.press("Escape")
+    before = page.locator("#stage").bounding_box()
     page.keyboard.press("s")
-    page.locator("dialog[open]").wait_for()
-    asked = page.locator("dialog").bounding_box()
-    assert asked["x"] == 0
+    page.locator("#reasons").wait_for()
+    asked = page.locator("#bottom").bounding_box()
     assert asked["y"] + asked["height"] == pytest.approx(height)
     if width > 820:
-        images = page.locator("#stage").bounding_box()
-        assert asked["y"] >= images["y"] + images["height"] - 1
-    assert page.evaluate("() => getComputedStyle(document.querySelector('dialog'), '::backdrop').backgroundColor") == (
-        "rgba(0, 0, 0, 0)"
-    )
-    for button in page.locator("dialog button, dialog input, dialog p").all():
+        assert page.locator("#stage").bounding_box() == before
+    for button in page.locator("#bottom button").all():
         box = button.bounding_box()
         assert box["y"] >= asked["y"]
         assert box["y"] + box["height"] <= height
         assert button.evaluate("(one) => one.scrollWidth <= one.clientWidth + 1"), "whole"
     page.keyboard.press("Escape")
-    page.wait_for_selector("dialog[open]", state="detached")
     page.keyboard.press("d")
     page.wait_for_selector("#drawer tbody tr")
     sheet.settle()
     wide, room = page.evaluate("() => ['scrollWidth', 'clientWidth'].map((k) => document.querySelector('.leaf')[k])")
     assert wide <= room, "the list of the review"
+    for side in ("fixed", "moving"):
+        assert sheet.box(side)["width"] > 150
+        assert sheet.box(side)["height"] > 150
     sheet.close()

@@ -33,7 +33,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def opened(browser: Any, address: str, **options: Any) -> Any:
     context = browser.new_context(viewport={"width": 1280, "height": 720}, **options)
-    context.add_init_script("localStorage.setItem('warpgauge:welcomed', '1')")
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     page.goto(address)
@@ -79,7 +78,7 @@ def test_from_sign_in_to_the_archive(browser: Any, server: Served, tmp_path: Pat
     rater.wait_for_function(SETTLED)
     rater.locator("#moving canvas").first.click()
     rater.keyboard.press("Enter")
-    rater.wait_for_function("() => /^saved/.test(document.querySelector('#saved').textContent)")
+    rater.wait_for_function("() => /saved/.test(document.querySelector('#saved').textContent)")
     shot(rater, "pair-1280")
     rater.locator("#home").click()
     rater.wait_for_selector("tr[data-pair^=lung-1] td:nth-child(3):has-text('1')")

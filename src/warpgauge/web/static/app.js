@@ -60,15 +60,14 @@ async function open() {
   void watchOverviews(stage);
 
   /** Panels never lie over each other. @param {Leaf | null} leaf */
-  const openDrawer = (leaf) => {
-    const before = store.state.drawer;
-    store.set({ drawer: leaf, menu: false });
-    byId("stage").classList.toggle("with-drawer", leaf !== null);
-    byId("drawer").hidden = leaf === null;
-    if (before === "organiser" && leaf !== "organiser" && store.state.query) void annotator.go("/api/query");
+  const openDrawer = (leaf) => store.set({ drawer: leaf, menu: false });
+  store.watch(["drawer"], ({ drawer, query }, before) => {
+    byId("stage").classList.toggle("with-drawer", drawer !== null);
+    byId("drawer").hidden = drawer === null;
+    if (before.drawer === "organiser" && query) void annotator.go("/api/query");
     else annotator.sayTask();
-    if (leaf === null) stage.focus();
-  };
+    if (drawer === null) stage.focus();
+  });
   const commands = makeCommands(annotator, openDrawer);
   listenToKeys(commands);
   showFocusToKeys();
@@ -104,7 +103,8 @@ async function open() {
   lookAtWhole(stage);
   await stage.glimpsed;
   // Who organises and does not mark begins with the people.
-  const organises = project.role === "organiser" && (await raters(api)) && openDrawer("organiser");
+  const organises = project.role === "organiser" && (await raters(api));
+  if (organises) openDrawer("organiser");
   await annotator.start();
   await stage.pictured;
   if (!organises) stage.focus();

@@ -4,7 +4,7 @@ import { starts } from "./annotator.js";
 import { fit } from "./commands.js";
 import { Icon } from "./icons.js";
 import { useStore } from "./store.js";
-import { html, useEffect, useRef } from "./vendor/preact-htm.js";
+import { html, useLayoutEffect, useRef } from "./vendor/preact-htm.js";
 import { clock, distinctNames } from "./words.js";
 
 /** @import { Annotator } from "./annotator.js" */
@@ -106,7 +106,8 @@ function Reasons({ annotator }) {
   const note = useRef(/** @type {HTMLInputElement | null} */ (null));
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   const skip = (/** @type {string} */ reason) => void annotator.skip(reason, note.current?.value.trim() ?? "");
-  useEffect(() => {
+  // Before the next key comes.
+  useLayoutEffect(() => {
     heading.current?.focus();
     const key = (/** @type {KeyboardEvent} */ event) => {
       const typing = event.target === note.current;

@@ -31,7 +31,7 @@ export function Menu({ stage }) {
   }, []);
   if (!state.menu) return null;
   const toggle = (/** @type {"overview" | "bar"} */ key, /** @type {string} */ words) => html`<label class="tick"><input type="checkbox" data-toggle=${key} checked=${state[key]} onChange=${() => store.set({ [key]: !store.state[key] })} />${words}</label>`;
-  return html`<div class="panel" role="group" aria-label="View">
+  return html`<div class="panel">
     ${SIDES.map((side) => html`<${Look} key=${side} stage=${stage} side=${side} />`)}
     <div class="row">
       ${stage.solid && html`<label>Planes <select onChange=${(/** @type {any} */ event) => store.set({ maximised: event.target.value === "" ? null : Number(event.target.value) })}>
@@ -61,14 +61,14 @@ function Look({ stage, side }) {
   };
   const slider = (/** @type {"low" | "high"} */ end, /** @type {string} */ words) => html`<label class="told">${words}<input type="range" data-end=${end === "low" ? "dark" : "bright"} min=${low} max=${high} step="any" value=${window[end]} onInput=${(/** @type {any} */ event) => set(end, Number(event.target.value))} />
     <output class="figure quiet">${number(window[end] * image.scale + image.offset)}</output></label>`;
-  return html`<section data-look=${side} aria-label=${TITLES[side]}>
+  return html`<div class="look" role="group" data-look=${side} aria-label=${TITLES[side]}>
     <h2>${TITLES[side]} <span class="quiet clip">${image.name}</span></h2>
     ${image.channels === 3 && image.dtype === "uint8" && !apart && html`<label class="told">Channel<select data-stain=${side} onChange=${(/** @type {any} */ event) => change({ channel: event.target.value })}>${CHANNELS.map(([value, name]) => html`<option value=${value} selected=${colours.channel === value}>${name}</option>`)}</select></label>`}
     ${apart && html`<${Channels} names=${image.apart.map(({ name }) => name)} colours=${colours} picked=${channel} pick=${pick} change=${change} />`}
     ${slider("low", "Dark at")}${slider("high", "Bright at")}
     <div class="row"><label class="tick"><input type="checkbox" checked=${colours.invert} onChange=${() => change({ invert: !colours.invert })} />Invert</label><span class="spring"></span>
       <button type="button" data-act="reset" onClick=${() => change(initialColours(image))}>Reset</button></div>
-  </section>`;
+  </div>`;
 }
 
 /** Range of samples that the sliders span: all 8 bits, or of 16 bits the windows and as much again on both sides. @param {Parameters<typeof largestSample>[0]} image @param {{low: number, high: number}[]} windows @returns {[number, number]} */

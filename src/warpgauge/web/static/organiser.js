@@ -13,10 +13,8 @@ import { rounded, sizeInWords, unitName } from "./words.js";
 
 /** @import { Annotator } from "./annotator.js" */
 /** @import { Location } from "./types.js" */
-/** @typedef {import("./wire.js").RaterAnswer} Rater */
-/** @typedef {import("./wire.js").MarkAnswer} RaterMark */
-/** @typedef {import("./wire.js").CertificateAnswer} Certificate */
-/** @typedef {{raters: import("./wire.js").RatersAnswer, locations: import("./wire.js").LocationsAnswer}} Work */
+/** @import { CertificateAnswer as Certificate, LocationsAnswer, MarkAnswer as RaterMark, RaterAnswer as Rater, RatersAnswer } from "./wire.js" */
+/** @typedef {{raters: RatersAnswer, locations: LocationsAnswer}} Work */
 
 const LIVE = 3000; // milliseconds between two looks at what the raters do
 

@@ -5,11 +5,7 @@ import { restoreTheme, toggleTheme } from "./theme.js";
 import { html, render, useState } from "./vendor/preact-htm.js";
 import { byId } from "./words.js";
 
-/** @typedef {import("./wire.js").OwnPairAnswer} OwnPair */
-/** @typedef {import("./wire.js").OwnPairsAnswer} OwnPairs */
-/** @typedef {import("./wire.js").PairAnswer} Pair */
-/** @typedef {import("./wire.js").PairsAnswer} Pairs */
-/** @typedef {import("./wire.js").PairRaterAnswer} Person */
+/** @import { OwnPairAnswer as OwnPair, OwnPairsAnswer as OwnPairs, PairAnswer as Pair, PairRaterAnswer as Person, PairsAnswer as Pairs } from "./wire.js" */
 /** @typedef {{api: Api, read: () => Promise<void>}} Server */
 
 const LIVE = 5000; // milliseconds between two looks at what the raters do

@@ -6,8 +6,8 @@ import { extentOf, number, rounded, unitName } from "./words.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @import { Progress as ProgressAnswer } from "./types.js" */
-/** @typedef {import("./wire.js").TransformsAnswer} Transforms */
-/** @typedef {import("./wire.js").TransformRow["cells"][number]} Cell */
+/** @import { TransformRow, TransformsAnswer as Transforms } from "./wire.js" */
+/** @typedef {TransformRow["cells"][number]} Cell */
 
 /** Answers before it is said how well matches are known. */
 const ENOUGH = 3;

@@ -1,6 +1,6 @@
 /** One watchable state for the whole page. Values are replaced, never changed in place. @module */
 
-import { useEffect, useState } from "./vendor/preact-htm.js";
+import { useLayoutEffect, useState } from "./vendor/preact-htm.js";
 
 /** @template {object} S */
 export class Store {
@@ -35,6 +35,7 @@ export class Store {
 /** The state, for a component that is shown anew when one of `keys` changes. @template {object} S @param {Store<S>} store @param {(keyof S)[]} keys @returns {S} */
 export function useStore(store, keys) {
   const [, again] = useState(0);
-  useEffect(() => store.watch(keys, () => again((n) => n + 1)), []);
+  // Before anything else can happen: a change in between would not be seen.
+  useLayoutEffect(() => store.watch(keys, () => again((n) => n + 1)), []);
   return store.state;
 }
