@@ -147,7 +147,7 @@ def test_shuffled_rows_are_put_right_by_their_index_and_refused_without(
     done = ask("import", project, fixed, tmp_path / "m.csv", "--rater", "ann")
     assert done["placed"] == 40
     assert any("paired by their index; " in one for one in done["assumptions"])
-    out = tmp_path / "out.json"
+    out = tmp_path / "out.csv"
     told("export", project, out)
     found = wg.read_landmarks(out)
     np.testing.assert_allclose(found.moving_points - found.fixed_points, np.tile(SHIFT, (40, 1)), atol=1e-9)
@@ -176,7 +176,7 @@ def test_what_is_assumed_is_told_in_options(annotated: Path, pair: Path) -> None
     assert re.search(r"transforms +none\n", told("info", annotated)[0])
     out, err = told("add-transform", annotated, "large", pair / "large.txt")
     assert "a flirt matrix needs --format fsl." in out
-    assert "(--scale 0.25)" in err
+    assert "(--scale 0.25 --replace)" in err
     assert "--format fsl" in str(ask("info", pair / "large.txt"))
 
 
@@ -327,7 +327,7 @@ def test_a_tiff_map_is_written_by_default(annotated: Path, tmp_path: Path) -> No
 def test_files_have_the_modes_that_the_umask_allows(annotated: Path, pair: Path, tmp_path: Path) -> None:
     """With umask 022 everybody may read what is written."""
     script = 'umask 022; "$0" map "$1" sd "$2" && "$0" export "$1" "$3"'
-    files = [tmp_path / name for name in ("sd.nii.gz", "pairs.json")]
+    files = [tmp_path / name for name in ("sd.nii.gz", "pairs.csv")]
     command = ["sh", "-c", script, WARPGAUGE, annotated, *files]
     subprocess.run([str(one) for one in command], check=True, capture_output=True)
     assert {file.name: oct(file.stat().st_mode & 0o777) for file in files} == {file.name: "0o644" for file in files}
@@ -374,3 +374,91 @@ def test_one_of_a_thing_is_not_many(project: Path, tmp_path: Path) -> None:
     out, _ = told("verify", project)
     assert "replayed: 1 query." in out
     assert re.search(r"\b1 \w+s\b", out) is None
+
+
+@pytest.fixture(scope="module")
+def printed(pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pair as JPEG of 71 dpi, with an affine in pixels, in ITK's millimetres, and of images four times smaller."""
+    folder = tmp_path_factory.mktemp("printed")
+    for side in ("fixed", "moving"):
+        Image.open(pair / f"{side}.png").save(folder / f"{side}.jpg", dpi=(71, 71), quality=95)
+    fixed = np.random.default_rng(3).uniform([60, 60], [300, 240], (40, 2))
+    matrix, shift = np.array([[1.02, 0.03], [-0.02, 0.98]]), np.array([44.0, -29.0])
+    np.savetxt(folder / "pairs.txt", np.hstack([fixed, fixed @ matrix.T + shift]))
+    header = "fixed_x,fixed_y,moving_x,moving_y"
+    np.savetxt(folder / "pairs.csv", np.loadtxt(folder / "pairs.txt"), delimiter=",", header=header, comments="")
+    for name, scale in (("right", 1.0), ("itk", 25.4 / 71), ("small", 0.25)):
+        np.savetxt(folder / f"{name}.txt", np.column_stack([matrix, scale * shift]))
+    told("new", folder / "project", "--fixed", folder / "fixed.jpg", "--moving", folder / "moving.jpg")
+    told("import", folder / "project", folder / "pairs.csv", "--rater", "ann", "--force")
+    return folder
+
+
+def test_a_print_resolution_that_itk_takes_for_a_spacing_is_said_with_the_command(printed: Path) -> None:
+    """The fit cannot tell a scale of 2.8 from a weak registration: each command says it."""
+    said = "ITK and SimpleITK take its print resolution for 0.3577 x 0.3577 mm"
+    images = ("--fixed", printed / "fixed.jpg", "--moving", printed / "moving.jpg")
+    assert said in told("new", printed / "again", *images)[1]
+    _, note = told("add-transform", printed / "project", "itk", printed / "itk.txt")
+    assert said in note
+    option = re.search(r"--scale (\S+) --replace", note)
+    assert option is not None
+    facts = ask("add-transform", printed / "project", "itk", printed / "itk.txt", "--scale", option[1], "--replace")
+    assert facts["mean error at the annotations"] < 0.01
+    assert facts["mean error without any transform"] > 40
+    out, _ = told("tre", printed / "pairs.csv", printed / "itk.txt", "--fixed-image", printed / "fixed.jpg")
+    assert said in " ".join(out.split())
+
+
+def test_an_affine_of_images_four_times_smaller_is_named_with_the_command(printed: Path) -> None:
+    _, note = told("add-transform", printed / "project", "small", printed / "small.txt")
+    assert "(--scale 4 --replace)" in note
+    options = ("--scale", 4, "--replace")
+    facts = ask("add-transform", printed / "project", "small", printed / "small.txt", *options)
+    assert facts["mean error at the annotations"] < 0.01
+
+
+def test_one_image_twice_and_one_rater_twice_are_said(printed: Path, pair: Path, tmp_path: Path) -> None:
+    """Neither is a pair of images, nor a second rater."""
+    (tmp_path / "copy.png").write_bytes((pair / "fixed.png").read_bytes())
+    _, note = told("new", tmp_path / "p", "--fixed", pair / "fixed.png", "--moving", tmp_path / "copy.png")
+    assert "one and the same file" in note
+    out, note = told("import", printed / "project", printed / "pairs.csv", "--rater", "bob", "--force")
+    assert "40 of 40 landmarks are marked by ann already" in note
+    assert "undo" in note
+    assert "--rater bob" in out
+    told("undo", printed / "project", "--rater", "bob")
+    assert ask("info", printed / "project")["raters"] == ["ann"]
+
+
+@pytest.mark.parametrize(("d", "step"), [(2, 4.0), (3, 2.0)])
+def test_vectors_in_voxels_of_the_fields_own_grid(tmp_path: Path, d: int, step: float) -> None:
+    """On a grid of 4 pixels they are named with what reads them; at 2 mm, no fit can tell, and the unit is said."""
+    rng = np.random.default_rng(4)
+    grid = wg.Grid((40, 36, 30)[:d], np.full(d, step), units="mm")
+    shift = np.array([24.0, -18.0, 12.0])[:d]
+    nodes = grid.points()
+    vectors = shift + 0.05 * (nodes - nodes.mean(axis=0))
+    field = nib.Nifti1Image((vectors / step).reshape(*grid.shape, d).T.reshape(d, *grid.size).copy(), None)
+    values = np.moveaxis(field.get_fdata(), 0, -1)
+    values = values.reshape(*grid.size, *(1,) * (4 - d), d)
+    image = nib.Nifti1Image(values, np.diag([-step, -step, step if d == 3 else 1.0, 1.0]))
+    image.header.set_intent(1007)
+    image.header.set_xyzt_units("mm")
+    nib.save(image, tmp_path / "field.nii.gz")
+    fixed = grid.index_to_world(rng.uniform(6, 24, (40, d)))
+    moving = fixed + shift + 0.05 * (fixed - nodes.mean(axis=0))
+    titles = [f"{side}_{axis}" for side in ("fixed", "moving") for axis in "xyz"[:d]]
+    rows = np.hstack([fixed, moving])
+    np.savetxt(tmp_path / "pairs.csv", rows, delimiter=",", header=",".join(titles), comments="")
+    options = ("--units", "mm", "--convention", "displacement")
+    out, _ = told("tre", tmp_path / "pairs.csv", tmp_path / "field.nii.gz", *options)
+    text = " ".join(out.split())
+    if step > 3:
+        assert "in voxels where world units were taken" in text
+    else:
+        assert "No other reading fits far better" in text
+        assert "mm, read as NIfTI" in text
+    index = ("--field-frame", "index")
+    right = ask("tre", tmp_path / "pairs.csv", tmp_path / "field.nii.gz", *options, *index)
+    assert right["transforms"][0]["mean"] < 0.01

@@ -82,7 +82,7 @@ def import_(
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Ask, Project
     from warpgauge.session import Session
-    from warpgauge.session.import_checks import import_problems
+    from warpgauge.session.import_checks import copied_marks, import_problems
     from warpgauge.session.reading import marks_far_from_others, rater_offsets
 
     with Project.open(project) as opened:
@@ -106,6 +106,8 @@ def import_(
             if not force:
                 raise InvalidInputError(f"{sentence}; correct it, or add --force if it is intended.")
             note(sentence)
+        for sentence in copied_marks(session, found):
+            note(f"{file.name!r}: {sentence} (warpgauge undo takes this import back).")
         found, uncertain = _with_uncertainty(found, opened, radius)
         events = session.import_landmarks(found, rater or (None if named else "import"), shared=shared)
         offsets = rater_offsets(opened)
@@ -322,6 +324,9 @@ def add_transform(
             transform = opened.transform(name)
             added.append({"name": name, **transform.description.to_dict(), **_compared(opened, name, transform)})
         units = opened.units
+        unread = "" if scale is not None else opened.image("fixed").print_note
+    if unread:
+        note(f"{unread} --replace.")
     if as_json:
         print_json(added[0] if len(added) == 1 else added)
         return

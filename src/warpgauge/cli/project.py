@@ -145,9 +145,13 @@ def new(
                 "without the personal data in their headers; text or faces in the samples themselves are not removed"
             )
         where = made.document.targets.method
+        doubts = _doubts_of_images(made)
+    facts["doubts"] = doubts or "none"
     if as_json:
         print_json(facts)
         return
+    for sentence in doubts:
+        note(sentence)
     size = f"{facts['candidates']} candidates and {facts['targets']} targets"
     click.echo(f"{project}: {made.d}D, in {made.units}; {size}: {where}")
     unusual = ("fixed channels", "moving channels", "regions", "named landmarks", "DICOM copies")
@@ -161,6 +165,18 @@ def new(
         f"warpgauge import {quoted(project)} FIXED.csv MOVING.csv   (landmarks that you have)",
         f"warpgauge annotate {quoted(project)}   (mark them in the browser)",
     )
+
+
+def _doubts_of_images(project: Project) -> list[str]:
+    """Return what the image files alone make doubtful: one image twice, a print resolution that ITK takes for mm."""
+    images = project.document.images
+    doubts = [text for text in (project.image("fixed").print_note,) if text]
+    if images["fixed"].content_hash == images["moving"].content_hash:
+        doubts.append(
+            "the fixed and the moving image are one and the same file, so that there is nothing to register; make the "
+            "project again with the image that was meant."
+        )
+    return doubts
 
 
 def _points(text: str | None) -> Any:

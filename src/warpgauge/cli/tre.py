@@ -70,8 +70,7 @@ def tre(
     scale: float | None,
     convention: str | None,
     field_frame: str | None,
-    layout: str | None,
-    components: str | None,
+    axes: str | None,
     read_as: str | None,
     per_landmark: Path | None,
     fail_above: float | None,
@@ -102,8 +101,7 @@ def tre(
         "scale": scale,
         "convention": convention,
         "frame": field_frame,
-        "layout": layout,
-        "components": components,
+        "axes": axes,
     }
     moving: Path | None = None
     files = list(others)

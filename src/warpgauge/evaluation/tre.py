@@ -387,6 +387,8 @@ def tre(
             raise InvalidInputError(f"{name!r} is {transform.d}D, but the landmarks are {starts.shape[1]}D.")
         rows.append(_errors(name, transform, starts, ends, (fixed_grid, moving_grid), read_as))
     grid_note = _grid_note(fixed_image, moving_image)
+    if given and isinstance(fixed_image, str | os.PathLike):
+        grid_note += [text for text in (read_image(fixed_image).print_note,) if text]
     rule = "" if not pairs.format else f", read as {pairs.format}"
     return TreResult(
         starts,

@@ -32,6 +32,7 @@ from warpgauge.io.landmarks.permutation import likely_permutation, robust_affine
 from warpgauge.io.misreadings import SCALES, landmark_readings
 from warpgauge.maps import warped_image
 from warpgauge.project import Project
+from warpgauge.session.session import Session
 
 # Images are compared at this many elements along the longest side, in patches of this radius.
 _LONGEST = {2: 512, 3: 128}
@@ -101,6 +102,26 @@ def import_problems(project: Project, landmarks: Landmarks, reread: Reread | Non
             clause = _other_images(views, fixed, moving)
         problems += [] if clause is None else [clause]
     return problems
+
+
+def copied_marks(session: Session, landmarks: Landmarks) -> list[str]:
+    """Return a clause on each rater whose marks are those of the landmarks to the last digit: a copy is no rater."""
+    if landmarks.moving_points is None:
+        return []
+    rows = {tuple(row) for row in np.hstack([landmarks.fixed_points, landmarks.moving_points]).round(6).tolist()}
+    clauses = []
+    for rater in session.project.state.who_answered():
+        marks = session.landmarks(rater)
+        if marks.moving_points is None:
+            continue
+        others = {tuple(row) for row in np.hstack([marks.fixed_points, marks.moving_points]).round(6).tolist()}
+        same = len(rows & others)
+        if same >= _FEWEST_PAIRS and same >= _INSIDE * len(rows):
+            clauses.append(
+                f"{same} of {len(rows)} landmarks are marked by {rater} already, equal to the last digit, and a copy "
+                "is no second rater"
+            )
+    return clauses
 
 
 def _collapsed(points: Floats, grid: Grid, side: str) -> str:

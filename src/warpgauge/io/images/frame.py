@@ -25,7 +25,8 @@ _NAMES = {
 class Frame:
     """Where a file says that its elements lie, along x, y[, z].
 
-    ``spacing`` is None where the file has none, and ``units`` is None where it has numbers without a unit.
+    ``spacing`` is None where the file has none, and ``units`` is None where it has numbers without a unit. ``printed``
+    is the size of a pixel in print, in mm, which ITK takes for a spacing and warpgauge does not.
     """
 
     size: tuple[int, ...]
@@ -33,6 +34,7 @@ class Frame:
     origin: Floats | None = None
     direction: Floats | None = None
     units: Units | None = None
+    printed: tuple[float, float] | None = None
 
 
 def length_unit(name: str) -> tuple[Units, float] | None:

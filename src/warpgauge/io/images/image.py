@@ -52,6 +52,18 @@ class Image:
         return self._stored.path
 
     @property
+    def print_note(self) -> str:
+        """What a program of ITK takes for a spacing although it is that of a print, as a sentence; empty if nothing."""
+        printed = self._stored.frame.printed
+        if printed is None or self.grid.units != "px":
+            return ""
+        return (
+            f"{self.path.name!r} is in pixels, but ITK and SimpleITK take its print resolution for "
+            f"{printed[0]:.4g} x {printed[1]:.4g} mm; a transform that was made there is read with "
+            f"--scale {1 / printed[0]:.5g}"
+        )
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All files that hold the image."""
         return self._stored.files

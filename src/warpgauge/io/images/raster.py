@@ -57,6 +57,7 @@ def _open(path: Path, name: str, plugin: Callable[..., Any]) -> StoredImage:
             _find_late_exif(path, picture)
         orientation = _orientation(picture, notes)
         size = oriented_size(picture.size, orientation)
+        printed = _printed(picture) if name == "JPEG" else None
 
     def load() -> Array:
         return oriented(_decode_deep(path) if deep else _decode(path, plugin), orientation)
@@ -68,7 +69,7 @@ def _open(path: Path, name: str, plugin: Callable[..., Any]) -> StoredImage:
     if not whole:
         read((slice(0, 1), slice(0, 1)))  # without its end mark it is probably truncated: find out now
     level = StoredLevel.full(size, read)
-    return StoredImage(path, name, Frame(size), dtype, 1 if grey else 3, (level,), (path,), notes)
+    return StoredImage(path, name, Frame(size, printed=printed), dtype, 1 if grey else 3, (level,), (path,), notes)
 
 
 def _check_size(path: Path, name: str, picture: Any, deep: bool) -> None:
@@ -130,6 +131,14 @@ def _notes(picture: Any) -> list[str]:
         dpi = picture.info["dpi"]
         notes.append(f"The print resolution of {dpi[0]:.0f} x {dpi[1]:.0f} dpi is not taken for a physical spacing.")
     return notes
+
+
+def _printed(picture: Any) -> tuple[float, float] | None:
+    """Return the size of a pixel in print, in mm; ITK takes that of a JPEG for a spacing."""
+    per_inch = [float(value) for value in picture.info.get("dpi", ())]
+    if len(per_inch) != 2 or not all(np.isfinite(value) and value > 0 for value in per_inch):
+        return None
+    return 25.4 / per_inch[0], 25.4 / per_inch[1]
 
 
 def _decode(path: Path, plugin: Callable[..., Any]) -> Array:

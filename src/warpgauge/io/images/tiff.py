@@ -275,6 +275,8 @@ def tiff_frame(path: Path, tiff: Any, series: Any, size: tuple[int, ...], notes:
         found = _from_aperio(series.keyframe, notes)
     else:
         found = _from_resolution(series.keyframe, notes) if len(size) == 2 else None
+        if found is not None and max(found[0]) > _LARGEST_UM:  # ITK takes it for a spacing
+            return Frame(size, printed=(found[0][0] / 1000, found[0][1] / 1000))
     if found is None:
         return Frame(size)
     spacing, units = found
@@ -364,6 +366,6 @@ def _from_resolution(page: Any, notes: list[str]) -> tuple[list[float], Units] |
         notes.append(
             f"The resolution of {said} is that of a print or a screen and is not taken for a physical spacing."
         )
-        return None
+        return spacing, "um"
     notes.append(f"The pixel size comes from the resolution tags, {said}, as a scanner writes them.")
     return spacing, "um"
