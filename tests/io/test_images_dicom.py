@@ -141,24 +141,6 @@ def test_rescale_may_differ_by_slice(tmp_path: Path):
     np.testing.assert_allclose(read_image(folder).read(), expected, rtol=1e-7)
 
 
-def test_one_plane_opens_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A plane of slices reads its own file only; a plane across all reads each once and keeps them."""
-    image = read_image(write_series(tmp_path / "s"))
-    opened: list[str] = []
-    read = pydicom.dcmread
-
-    def counted(path: Path, **kwargs: Any) -> Any:
-        opened.append(Path(path).name)
-        return read(path, **kwargs)
-
-    monkeypatch.setattr(pydicom, "dcmread", counted)
-    np.testing.assert_array_equal(image.plane(2, 4), VOLUME[4])
-    assert len(opened) == 1
-    np.testing.assert_array_equal(image.plane(0, 6), VOLUME[:, :, 6])
-    np.testing.assert_array_equal(image.plane(1, 1), VOLUME[:, 1])
-    assert len(opened) == 1 + 6
-
-
 def test_missing_slices_are_counted(tmp_path: Path):
     """Two slices taken away from the middle: the sentence has their number, the gap and the neighbours."""
     folder = write_series(tmp_path / "s", names=[f"{k}.dcm" for k in range(6)])

@@ -136,6 +136,22 @@ def test_scale_of_the_header_is_applied(tmp_path: Path, ending: str, slope: floa
     assert any("rescaled" in s for s in image.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("stored", "slope", "intercept", "expected"),
+    [
+        ("uint8", 1, -1024, "int16"),
+        ("uint16", 1, -1024, "int32"),
+        ("int32", 0.5, 0, "float64"),
+        ("float32", 0.5, 0, "float32"),
+        ("uint32", 1, -1, "int64"),
+    ],
+)
+def test_rescaled_types_hold_every_value(tmp_path: Path, stored: str, slope: float, intercept: float, expected: str):
+    """Whole scales give the smallest integers that hold the range of the stored type, others floats."""
+    file = nifti(tmp_path / "x.nii", ARRAY.astype(stored), scl_slope=slope, scl_inter=intercept)
+    assert read_image(file).read().dtype == np.dtype(expected)
+
+
 @pytest.mark.parametrize(("slope", "intercept"), [(0.0, 5.0), (np.nan, np.nan), (1.0, 0.0)])
 def test_no_scale_leaves_the_samples(tmp_path: Path, slope: float, intercept: float):
     """A slope of 0 or NaN means none, by the standard."""

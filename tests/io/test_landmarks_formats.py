@@ -46,24 +46,139 @@ MRK = (
 )
 
 
-def test_bigwarp_has_moving_first(tmp_path: Path) -> None:
-    """In BigWarp's columns the moving point stands before the fixed one."""
-    lm = read_landmarks(save(tmp_path, "landmarks.csv", BIGWARP_2D))
-    assert lm.format == "bigwarp"
-    np.testing.assert_array_equal(lm.moving_points[0], [47.5, 103.99999999999999])
-    np.testing.assert_array_equal(lm.fixed_points[0], [51.09375, 195.28125])
-    assert lm.names == ("Pt-0", "Pt-1", "Pt-3")
+PLAIN = (
+    "name,fixed_x,fixed_y,moving_x,moving_y,rater,c_xx,c_xy,c_yy,active,skip,units,remark\n"
+    "a,1,2,3,4,PS,2.0,0.5,1.0,true,,um,x\n"
+    '"b, c",5,6,7,8,JB,,,,false,,um,\n'
+    "d,9,10,,,PS,,,,,torn tissue,um,\n"
+    "e,11,12,,,PS,,,,,,um,\n"
+)
+CHICKEN = "x,y,z,t,label,comment\n82.5,116.5,0,0,1,this is the breast\n137.5,35.5,0,0,2,this is the beak\n"
+STATUS = FCSV.format(frame="LPS").replace("F-1,,\n", "F-1,,,2,0\n").replace("F-2,,\n", "F-2,,,0,0\n")
+UNDEFINED = MRK.replace("0.5] }", '0.5] }, {"label": "F-3", "positionStatus": "undefined"}')
+GRID = Grid((20, 30, 40), (0.5, 0.6, 2.0), (-10.0, 5.0, 7.0), np.diag([1.0, -1.0, -1.0]), units="mm")
+# By hand: x = -10 + 0.5 i, y = 5 - 0.6 j, z = 7 - 2 k.
+VOXELS, ON_GRID = "2\n1 2 3\n10 20 30\n", [[-9.5, 3.8, 1.0], [-5.0, -7.0, -53.0]]
+LEFT_OUT = "1 row without a point in every image left out ({})."
+# What is read: the name of the file, its text, the options, and what the landmarks have to say.
+READ: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "BigWarp has moving first, and rows that are not placed": (
+        "l.csv", BIGWARP_2D, {},
+        {"format": "bigwarp", "fixed_points": [[51.09375, 195.28125], [120.09375, 49.37499999999999],
+         [120.09375, 130.59375]], "moving_points": [[47.5, 103.99999999999999], [162.5, 42.90624999999999],
+         [197.0, 183.0625]], "names": ("Pt-0", "Pt-1", "Pt-3"), "active": [True, False, True],
+         "says": LEFT_OUT.format(3)},
+    ),
+    "BigWarp in 3D": (
+        "l.csv", '"a","true","1","2","3","4","5","6"\n', {},
+        {"moving_points": [[1, 2, 3]], "fixed_points": [[4, 5, 6]]},
+    ),
+    **{
+        f"fcsv with the frame {word}": (
+            "f.fcsv", FCSV.format(frame=word), {},
+            {"fixed_points": [[-19.9 * sign, 13.9347 * sign, 29.44], [-7.3939 * sign, -76.9 * sign, 17.55]],
+             "frame": "LPS", "units": "mm", "names": ("F-1", "F-2"), "moving_points": None},
+        )
+        for word, sign in (("LPS", 1), ("RAS", -1), ("0", -1), ("1", 1))
+    },
+    "fcsv of Slicer 5 with a status": (
+        "f.fcsv", STATUS, {}, {"names": ("F-1",), "says": LEFT_OUT.format(2)},
+    ),
+    "fcsv without a frame, which is said": (
+        "f.fcsv", FCSV.replace("# CoordinateSystem = {frame}\n", ""), {"frame": "RAS"},
+        {"fixed_points": [[19.9, -13.9347, 29.44], [7.3939, 76.9, 17.55]]},
+    ),
+    "the example of Slicer's manual": (
+        "f.mrk.json", MRK, {},
+        {"fixed_points": [[-53.388409961685827, -73.33572796934868, 0.0], [49.8682950191571, -88.58955938697324, 0.5]],
+         "format": "slicer-json", "frame": "LPS", "names": ("F-1", "F-2")},
+    ),
+    "mrk.json in RAS and um, with a point that is not defined": (
+        "f.mrk.json",
+        UNDEFINED.replace('"LPS"', '"RAS", "coordinateUnits": ["um", "UCUM", "micrometer"]'), {},
+        {"fixed_points": [[53.388409961685827, 73.33572796934868, 0.0], [-49.8682950191571, 88.58955938697324, 0.5]],
+         "units": "um", "says": LEFT_OUT.format(3)},
+    ),
+    "mrk.json without a frame": (
+        "f.mrk.json", MRK.replace('"coordinateSystem": "LPS", ', ""), {},
+        {"names": ("F-1", "F-2"), "says": "The file does not name its coordinate system; Slicer's default is LPS."},
+    ),
+    "transformix points": ("p.txt", "point\n" + VOXELS, {}, {"fixed_points": [[1, 2, 3], [10, 20, 30]]}),
+    "transformix indices": (
+        "i.txt", "index\n" + VOXELS, {"fixed_grid": GRID}, {"fixed_points": ON_GRID, "frame": "LPS", "units": "mm"},
+    ),
+    "transformix without a keyword": (
+        "i.txt", VOXELS, {"fixed_grid": GRID},
+        {"fixed_points": ON_GRID,
+         "says": "The file has neither 'point' nor 'index'; as transformix does, its numbers are indices."},
+    ),
+    "transformix in 2D": (
+        "p.txt", "point\n1\n1.5 2.5\n", {}, {"fixed_points": [[1.5, 2.5]], "frame": "image", "units": "px"},
+    ),
+    "the example of ANTs' manual, said to be 2D": (
+        "chicken-3.csv", CHICKEN, {"dimension": 2},
+        {"fixed_points": [[82.5, 116.5], [137.5, 35.5]], "format": "ants",
+         "names": ("this is the breast", "this is the beak")},
+    ),
+    "the same by its grid": (
+        "chicken-3.csv", CHICKEN, {"fixed_grid": Grid((200, 200))}, {"fixed_points": [[82.5, 116.5], [137.5, 35.5]]},
+    ),
+    "ANTs' own output, whose comments are nan": (
+        "test.csv", "x,y,z,t,label,comment\n10.8,162.0,3,0,1,nan\n7.5,52.1,3,0,2,nan\n", {},
+        {"names": ("1", "2"), "frame": "LPS", "units": "mm"},
+    ),
+    "napari in array order": (
+        "p.csv", "index,axis-0,axis-1\n0.0,10.5,3.0\n1.0,20.0,4.25\n", {},
+        {"fixed_points": [[3.0, 10.5], [4.25, 20.0]], "format": "napari", "frame": "image", "units": "px"},
+    ),
+    "napari in 3D, with a property": (
+        "q.csv", "index,axis-0,axis-1,axis-2,quality\n0,1,2,3,0.5\n", {},
+        {"fixed_points": [[3, 2, 1]], "says": "Columns that mean nothing here were left out: quality."},
+    ),
+    "DIR-Lab counts from one": (
+        "case9_300_T00_xyz.txt", "1\t1\t1\r\n188\t260\t4\r\n",
+        {"fixed_grid": Grid((512, 512, 121), (0.625, 0.625, 2.5), (-160.0, -160.0, 10.0), units="mm")},
+        {"fixed_points": [[-160, -160, 10], [-43.125, 1.875, 17.5]]},
+    ),
+    "DIR-Lab in voxels": (
+        "a_xyz.txt", "1 1 1\n188 260 4\n", {"units": "px"}, {"fixed_points": [[0, 0, 0], [187, 259, 3]]},
+    ),
+    "DIR-Lab under another name": (
+        "points.txt", "1 1 1\n188 260 4\n", {"format": "dirlab", "units": "px"}, {"format": "dirlab"},
+    ),
+    "plain CSV with all columns": (
+        "p.csv", PLAIN, {},
+        {"names": ("a", "b, c"), "raters": ("PS", "JB"), "units": "um", "frame": "image",
+         "covariances": [[[2.0, 0.5], [0.5, 1.0]], [[np.nan] * 2] * 2], "active": [True, False],
+         "says": LEFT_OUT.format(3)},
+    ),
+    "the rows of one rater": (
+        "p.csv", "fixed_x,fixed_y,moving_x,moving_y,rater\n1,1,1,2,PS\n2,2,2,3,JB\n3,3,3,4,PS\n", {"rater": "PS"},
+        {"fixed_points": [[1, 1], [3, 3]], "raters": ("PS", "PS")},
+    ),
+}  # fmt: skip
 
 
-def test_bigwarp_marks_inactive_rows_and_leaves_unplaced_ones_out(tmp_path: Path) -> None:
-    """An inactive row is kept and marked, a row at Infinity is left out with a note; neither is an annotation."""
-    lm = read_landmarks(save(tmp_path, "landmarks.csv", BIGWARP_2D))
-    np.testing.assert_array_equal(lm.active, [True, False, True])
-    assert "1 row without a point in every image left out (3)." in lm.assumptions
+@pytest.mark.parametrize("case", READ)
+def test_what_files_of_each_program_mean(tmp_path: Path, case: str) -> None:
+    name, text, options, expected = READ[case]
+    lm = read_landmarks(save(tmp_path, name, text), **options)
+    for key, value in expected.items():
+        if key == "says":
+            assert value in lm.assumptions
+        elif isinstance(value, list):
+            np.testing.assert_allclose(getattr(lm, key), value, rtol=1e-14)
+        else:
+            assert getattr(lm, key) == value
+
+
+def test_skips_of_a_plain_csv(tmp_path: Path) -> None:
+    lm = read_landmarks(save(tmp_path, "p.csv", PLAIN))
+    ((point, reason, rater),) = lm.skips
+    assert (point.tolist(), reason, rater) == ([9.0, 10.0], "torn tissue", "PS")
     fixed, moving, covariances = lm.to_annotation_arrays(default_covariance=4.0)
-    np.testing.assert_array_equal(fixed, [[51.09375, 195.28125], [120.09375, 130.59375]])
-    np.testing.assert_array_equal(moving, [[47.5, 103.99999999999999], [197.0, 183.0625]])
-    np.testing.assert_array_equal(covariances, [4.0 * np.eye(2)] * 2)
+    np.testing.assert_array_equal(np.hstack([fixed, moving]), [[1, 2, 3, 4]])
+    np.testing.assert_array_equal(covariances, [[[2.0, 0.5], [0.5, 1.0]]])
 
 
 def test_bigwarp_is_written_as_bigwarp_writes_it(tmp_path: Path) -> None:
@@ -74,129 +189,19 @@ def test_bigwarp_is_written_as_bigwarp_writes_it(tmp_path: Path) -> None:
     assert (tmp_path / "again.csv").read_text().replace('"197"', '"197.0"') == placed
 
 
-def test_bigwarp_in_three_dimensions(tmp_path: Path) -> None:
-    """Eight fields are 3D."""
-    lm = read_landmarks(save(tmp_path, "l.csv", '"a","true","1","2","3","4","5","6"\n'))
-    np.testing.assert_array_equal(lm.moving_points, [[1, 2, 3]])
-    np.testing.assert_array_equal(lm.fixed_points, [[4, 5, 6]])
-
-
-@pytest.mark.parametrize(("word", "sign"), [("LPS", 1), ("RAS", -1), ("0", -1), ("1", 1)])
-def test_fcsv_frames(tmp_path: Path, word: str, sign: int) -> None:
-    """An .fcsv is LPS or RAS; the old codes are 0 for RAS and 1 for LPS."""
-    lm = read_landmarks(save(tmp_path, "f.fcsv", FCSV.format(frame=word)))
-    expected = [[-19.9 * sign, 13.9347 * sign, 29.44], [-7.3939 * sign, -76.9 * sign, 17.55]]
-    np.testing.assert_allclose(lm.fixed_points, expected, rtol=1e-15)
-    assert (lm.frame, lm.units, lm.names, lm.moving_points) == ("LPS", "mm", ("F-1", "F-2"), None)
-    assert ("RAS coordinates were turned into LPS." in lm.assumptions) == (sign == -1)
-
-
-def test_fcsv_without_a_frame_is_refused(tmp_path: Path) -> None:
-    """A file that does not say LPS or RAS needs the caller to say it."""
-    path = save(tmp_path, "f.fcsv", FCSV.replace("# CoordinateSystem = {frame}\n", ""))
-    with pytest.raises(AmbiguousFileError, match="LPS or RAS"):
-        read_landmarks(path)
-    np.testing.assert_allclose(read_landmarks(path, frame="RAS").fixed_points[0], [19.9, -13.9347, 29.44])
-
-
-def test_fcsv_of_newer_slicer_has_a_status_column(tmp_path: Path) -> None:
-    """The two unnamed columns of Slicer 5 hold the status: 2 is placed, anything else is not."""
-    text = FCSV.format(frame="LPS").replace("F-1,,\n", "F-1,,,2,0\n").replace("F-2,,\n", "F-2,,,0,0\n")
-    lm = read_landmarks(save(tmp_path, "f.fcsv", text))
-    assert lm.names == ("F-1",)
-    assert "1 row without a point in every image left out (2)." in lm.assumptions
-
-
-def test_mrk_json_as_in_slicers_manual(tmp_path: Path) -> None:
-    """The example of Slicer's developer guide."""
-    lm = read_landmarks(save(tmp_path, "f.mrk.json", MRK))
-    np.testing.assert_array_equal(lm.fixed_points[1], [49.8682950191571, -88.58955938697324, 0.5])
-    assert (lm.format, lm.frame, lm.names) == ("slicer-json", "LPS", ("F-1", "F-2"))
-
-
-def test_mrk_json_ras_default_units_and_status(tmp_path: Path) -> None:
-    """RAS is flipped, um is kept, an undefined control point is left out, and a missing frame is LPS and said."""
-    content = json.loads(MRK)
-    markup = content["markups"][0]
-    markup["coordinateSystem"] = "RAS"
-    markup["coordinateUnits"] = ["um", "UCUM", "micrometer"]
-    markup["controlPoints"].append({"label": "F-3", "positionStatus": "undefined"})
-    lm = read_landmarks(save(tmp_path, "a.mrk.json", json.dumps(content)))
-    np.testing.assert_array_equal(lm.fixed_points[0], [53.388409961685827, 73.33572796934868, 0.0])
-    assert (lm.units, lm.names) == ("um", ("F-1", "F-2"))
-    del markup["coordinateSystem"]
-    lm = read_landmarks(save(tmp_path, "b.mrk.json", json.dumps(content)))
-    np.testing.assert_array_equal(lm.fixed_points[0], [-53.388409961685827, -73.33572796934868, 0.0])
-    assert any("default is LPS" in sentence for sentence in lm.assumptions)
-
-
-def test_mrk_json_of_several_lists_is_refused(tmp_path: Path) -> None:
-    """Two point lists in one file leave open which is meant."""
-    content = json.loads(MRK)
-    content["markups"] *= 2
-    with pytest.raises(FileFormatError, match="2 point lists"):
-        read_landmarks(save(tmp_path, "f.mrk.json", json.dumps(content)))
-
-
-def test_transformix_point_and_index(tmp_path: Path) -> None:
-    """`point` is world; `index` and a missing keyword are voxels that need the grid."""
-    grid = Grid((20, 30, 40), (0.5, 0.6, 2.0), (-10.0, 5.0, 7.0), np.diag([1.0, -1.0, -1.0]), units="mm")
-    rows = "2\n1 2 3\n10 20 30\n"
-    lm = read_landmarks(save(tmp_path, "p.txt", "point\n" + rows))
-    np.testing.assert_array_equal(lm.fixed_points, [[1, 2, 3], [10, 20, 30]])
-    for head in ("index\n", ""):
-        path = save(tmp_path, "i.txt", head + rows)
-        with pytest.raises(AmbiguousFileError, match="grid"):
-            read_landmarks(path)
-        lm = read_landmarks(path, fixed_grid=grid)
-        # by hand: x = -10 + 0.5 i, y = 5 - 0.6 j, z = 7 - 2 k
-        np.testing.assert_allclose(lm.fixed_points, [[-9.5, 3.8, 1.0], [-5.0, -7.0, -53.0]], rtol=1e-14)
-        assert (lm.frame, lm.units) == ("LPS", "mm")
-    assert any("neither 'point' nor 'index'" in sentence for sentence in lm.assumptions)
-
-
-def test_transformix_in_two_dimensions(tmp_path: Path) -> None:
-    """Two columns are 2D points in the world of the image."""
-    lm = read_landmarks(save(tmp_path, "p.txt", "point\n1\n1.5 2.5\n"))
-    np.testing.assert_array_equal(lm.fixed_points, [[1.5, 2.5]])
-    assert (lm.frame, lm.units) == ("image", "px")
-
-
-def test_ants_example_of_its_manual(tmp_path: Path) -> None:
-    """The chicken of ANTs: four columns for 2D points, which only the caller or a grid can tell from 3D."""
-    text = "x,y,z,t,label,comment\n82.5,116.5,0,0,1,this is the breast\n137.5,35.5,0,0,2,this is the beak\n"
-    path = save(tmp_path, "chicken-3.csv", text)
-    with pytest.raises(AmbiguousFileError, match="--dimension 2 or 3"):
-        read_landmarks(path)
-    lm = read_landmarks(path, dimension=2)
-    np.testing.assert_array_equal(lm.fixed_points, [[82.5, 116.5], [137.5, 35.5]])
-    assert (lm.format, lm.names) == ("ants", ("this is the breast", "this is the beak"))
-    assert read_landmarks(path, fixed_grid=Grid((200, 200))).d == 2
-    assert read_landmarks(path, dimension=3).fixed_points.shape == (2, 3)
-
-
-def test_ants_output_has_nan_comments(tmp_path: Path) -> None:
-    """ANTs writes nan into the comments; the labels then name the points."""
-    path = save(tmp_path, "test.csv", "x,y,z,t,label,comment\n10.8,162.0,3,0,1,nan\n7.5,52.1,3,0,2,nan\n")
-    lm = read_landmarks(path)
-    assert (lm.names, lm.frame, lm.units) == (("1", "2"), "LPS", "mm")
-
-
-def test_napari_is_in_array_order(tmp_path: Path) -> None:
-    """napari's axis-0 is the slowest axis: y in 2D, z in 3D."""
-    lm = read_landmarks(save(tmp_path, "p.csv", "index,axis-0,axis-1\n0.0,10.5,3.0\n1.0,20.0,4.25\n"))
-    np.testing.assert_array_equal(lm.fixed_points, [[3.0, 10.5], [4.25, 20.0]])
-    assert (lm.format, lm.frame, lm.units) == ("napari", "image", "px")
-    lm = read_landmarks(save(tmp_path, "q.csv", "index,axis-0,axis-1,axis-2,quality\n0,1,2,3,0.5\n"))
-    np.testing.assert_array_equal(lm.fixed_points, [[3, 2, 1]])
-    assert any("quality" in sentence for sentence in lm.assumptions)
-
-
-def test_napari_shapes_are_refused(tmp_path: Path) -> None:
-    """A shapes layer has the same columns and another meaning."""
-    path = save(tmp_path, "s.csv", "index,shape-type,vertex-index,axis-0,axis-1\n0,rectangle,0,1,2\n")
-    with pytest.raises(FileFormatError, match="of a shapes layer"):
-        read_landmarks(path)
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("f.fcsv", FCSV.replace("# CoordinateSystem = {frame}\n", ""), "LPS or RAS"),
+        ("i.txt", VOXELS, "grid"),
+        ("chicken-3.csv", CHICKEN, "--dimension 2 or 3"),
+        ("case9_xyz.txt", "1 1 1\n188 260 4\n", "--fixed-image"),
+        ("points.txt", "1 1 1\n188 260 4\n", "--format dirlab"),
+    ],
+)
+def test_what_a_file_leaves_open_is_asked_for(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(AmbiguousFileError, match=message):
+        read_landmarks(save(tmp_path, name, text))
 
 
 def test_anhir_pairs_by_row(tmp_path: Path) -> None:
@@ -224,51 +229,12 @@ def test_anhir_with_gaps_in_its_count(tmp_path: Path) -> None:
     assert len(read_landmarks(fixed, moving, match="row")) == 3
 
 
-def test_dirlab_counts_from_one(tmp_path: Path) -> None:
-    """Voxel (1, 1, 1) of DIR-Lab is the first voxel; without a grid the file is refused."""
-    path = save(tmp_path, "case9_300_T00_xyz.txt", "1\t1\t1\r\n188\t260\t4\r\n")
-    grid = Grid((512, 512, 121), (0.625, 0.625, 2.5), (-160.0, -160.0, 10.0), units="mm")
-    with pytest.raises(AmbiguousFileError, match="--fixed-image"):
-        read_landmarks(path)
-    lm = read_landmarks(path, fixed_grid=grid)
-    np.testing.assert_array_equal(lm.fixed_points, [[-160, -160, 10], [-43.125, 1.875, 17.5]])
-    np.testing.assert_array_equal(read_landmarks(path, units="px").fixed_points, [[0, 0, 0], [187, 259, 3]])
-
-
-def test_bare_numbers_under_another_name_are_ambiguous(tmp_path: Path) -> None:
-    """Three columns of numbers alone say nothing; DIR-Lab's own file names do."""
-    path = save(tmp_path, "points.txt", "1 1 1\n188 260 4\n")
-    with pytest.raises(AmbiguousFileError, match="--format dirlab"):
-        read_landmarks(path)
-    assert read_landmarks(path, format="dirlab", units="px").format == "dirlab"
-
-
 def test_dirlab_with_a_zero_is_suspicious(tmp_path: Path) -> None:
     """An index 0 in a format that counts from 1 is reported, and can be read from 0."""
     path = save(tmp_path, "a_xyz.txt", "0 5 5\n3 4 5\n")
     with pytest.warns(SuspiciousDataWarning, match="voxel index 0"):
         read_landmarks(path, units="px")
     np.testing.assert_array_equal(read_landmarks(path, units="px", frame="index").fixed_points[0], [0, 5, 5])
-
-
-def test_plain_csv_with_all_columns(tmp_path: Path) -> None:
-    """Names, raters, covariances, inactive rows and skips; a row without its moving point is left out."""
-    text = (
-        "name,fixed_x,fixed_y,moving_x,moving_y,rater,c_xx,c_xy,c_yy,active,skip,units,remark\n"
-        "a,1,2,3,4,PS,2.0,0.5,1.0,true,,um,x\n"
-        '"b, c",5,6,7,8,JB,,,,false,,um,\n'
-        "d,9,10,,,PS,,,,,torn tissue,um,\n"
-        "e,11,12,,,PS,,,,,,um,\n"
-    )
-    lm = read_landmarks(save(tmp_path, "p.csv", text))
-    assert (lm.names, lm.raters, lm.units, lm.frame) == (("a", "b, c"), ("PS", "JB"), "um", "image")
-    np.testing.assert_array_equal(lm.covariances[0], [[2.0, 0.5], [0.5, 1.0]])
-    np.testing.assert_array_equal(lm.has_covariance, [True, False])
-    np.testing.assert_array_equal(lm.active, [True, False])
-    ((point, reason, rater),) = lm.skips
-    assert (point.tolist(), reason, rater) == ([9.0, 10.0], "torn tissue", "PS")
-    assert "1 row without a point in every image left out (3)." in lm.assumptions
-    assert any("remark" in sentence for sentence in lm.assumptions)
 
 
 def test_plain_csv_of_points_makes_pairs_of_two_files(tmp_path: Path) -> None:
@@ -279,16 +245,6 @@ def test_plain_csv_of_points_makes_pairs_of_two_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(lm.fixed_points, [[-1, -2, 3], [-4, -5, 6]])
     np.testing.assert_array_equal(lm.moving_points, [[-1, -2, 4], [-4, -5, 7]])
     assert (lm.frame, lm.units) == ("LPS", "mm")
-
-
-def test_a_rater_is_selected_where_the_file_names_raters(tmp_path: Path) -> None:
-    """`rater` picks rows from a file of several raters, and an unknown one is an error that lists them."""
-    text = "fixed_x,fixed_y,moving_x,moving_y,rater\n1,1,1,2,PS\n2,2,2,3,JB\n3,3,3,4,PS\n"
-    path = save(tmp_path, "p.csv", text)
-    lm = read_landmarks(path, rater="PS")
-    np.testing.assert_array_equal(lm.fixed_points, [[1, 1], [3, 3]])
-    with pytest.raises(InvalidInputError, match="it has those of JB, PS"):
-        read_landmarks(path, rater="XY")
 
 
 def test_points_of_two_files_are_paired_by_name(tmp_path: Path) -> None:
@@ -491,6 +447,8 @@ def test_what_is_not_a_number_is_refused(one: corpus.Specimen, tmp_path: Path) -
         ("r.csv", "fixed_x,fixed_y,moving_x,moving_y,skip\n1,2,3,4,torn\n", {}, "a skip that has a moving point"),
         ("s.json", '{"a": 1}', {}, "neither a point list of 3D Slicer nor GeoJSON"),
         ("t.csv", " \n\n", {}, "only blank lines"),
+        ("u.csv", "index,shape-type,vertex-index,axis-0,axis-1\n0,rectangle,0,1,2\n", {}, "of a shapes layer"),
+        ("v.mrk.json", MRK.replace('"markups": [', '"markups": [{"type": "Fiducial"}, '), {}, "2 point lists"),
     ],
 )
 def test_broken_tables_are_refused(

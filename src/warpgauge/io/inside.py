@@ -25,21 +25,10 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-
 
 
 class Inside(os.PathLike[str]):
-    """A path below a folder. It is checked when it is made, and its links each time that it is used.
+    """A path below a folder that a person chose, checked when it is made, and its links each time that it is used.
 
-    Parameters
-    ----------
-    root : Path
-        The folder, which a person chose.
-    name : str
-        As a file says it: parts with ``/`` between them, none of them ``..``, nothing absolute.
-    what : str
-        Names it in the error, as in "transform file".
-
-    Raises
-    ------
-    FileFormatError
-        Where the name, or on use a link, leads out of the folder, or where there is a device or a pipe.
+    ``name`` is what a file says: parts with ``/`` between them, none of them ``..``, nothing absolute. One that leads
+    out of the folder, a link that does so on use, a device and a pipe are refused, as ``what`` ("transform file").
     """
 
     __slots__ = ("name", "root", "what")
