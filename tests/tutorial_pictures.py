@@ -98,7 +98,7 @@ def _marks(sheet: Sheet) -> None:
         asked = np.array([query.point for query in project.state.queries])
     number = int(np.linalg.norm(asked - EDGE, axis=1).argmin())
     sheet.page.locator(f"#drawer tr[data-query='{number}']").click()
-    sheet.wait_for_query(number + 1)
+    sheet.page.wait_for_function("() => globalThis.warpgauge.store.state.query?.answer")
     sheet.page.keyboard.press("d")
     sheet.page.wait_for_selector("#drawer", state="hidden")
     sheet.page.keyboard.press("Escape")
@@ -108,17 +108,14 @@ def _marks(sheet: Sheet) -> None:
     sheet.press_at("moving", *screen_of(sheet, "moving", match))
     shot(sheet, "annotate")
     sheet.page.keyboard.press("Escape")
-    for side, point in (("fixed", asked[number]), ("moving", match)):
-        box, (x, y) = sheet.box(side), screen_of(sheet, side, point)
-        sheet.page.mouse.move(box["x"] + x, box["y"] + y)
-        sheet.wheel(*[-100] * 6)
-        sheet.settle()
-        sheet.drag(side, screen_of(sheet, side, point), (box["width"] / 2, box["height"] / 2), button="right")
+    for _ in range(6):
+        sheet.page.keyboard.press("+")
+    box = sheet.box("fixed")
+    sheet.drag("fixed", screen_of(sheet, "fixed", asked[number]), (box["width"] / 2, box["height"] / 2))
     sheet.settle()
-    sheet.press_at("moving", *screen_of(sheet, "moving", match))
-    sheet.page.keyboard.press("e")
-    for _ in range(3):
-        sheet.page.keyboard.press("]")
+    x, y = screen_of(sheet, "moving", match)
+    sheet.press_at("moving", x, y)
+    sheet.drag("moving", (x + 22, y), (x + 60, y + 45))
     shot(sheet, "ellipse")
 
 
@@ -133,7 +130,8 @@ def _volume(sheet: Sheet, truth: Any) -> None:
     where = np.linalg.solve(np.array(plane["to"]), match - plane["origin"])[:2]
     size = np.array([plane["width"], plane["height"]])
     x, y = (where - plane["centre"]) * plane["scale"] + size / 2
-    sheet.drag("moving", (x, y), (x + 14, y + 10))
+    sheet.page.keyboard.press("]")
+    sheet.press_at("moving", x, y)
     shot(sheet, "annotate-3d")
 
 
@@ -153,9 +151,8 @@ def expert(browser: Any, folder: Path) -> None:
 
 
 def _adjudication(sheet: Sheet) -> None:
-    sheet.page.locator("#organiser-button").click()
-    sheet.page.locator("tr[data-place='3']").click()
-    sheet.page.wait_for_selector("#organiser .sides canvas")
+    sheet.page.locator("tr[data-place='3']").first.click()
+    sheet.page.wait_for_selector(".judging")
     shot(sheet, "adjudication")
 
 
@@ -197,13 +194,14 @@ def _tissue(sheet: Sheet, truth: Transform) -> None:
     sheet.page.keyboard.press("0")
     sheet.settle()
     x, y = screen_of(sheet, "moving", truth.map([sheet.state()["query"]["location"]])[0])
-    sheet.drag("moving", (x, y), (x + 30, y - 24))
+    sheet.press_at("moving", x, y)
+    sheet.drag("moving", (x + 22, y), (x + 38, y - 20))
     shot(sheet, "2d", prefix="annotating-")
-    for key in ("Escape", "0", "m"):
-        sheet.page.keyboard.press(key)
-        sheet.settle()
+    sheet.page.keyboard.press("Escape")
+    sheet.page.evaluate("() => globalThis.warpgauge.store.set({ map: { kind: 'entropy', transform: null } })")
+    sheet.page.wait_for_selector(".legend")
     shot(sheet, "map", prefix="annotating-")
-    sheet.page.keyboard.press("m")
+    sheet.page.evaluate("() => globalThis.warpgauge.store.set({ map: null })")
     sheet.page.keyboard.press("d")
     sheet.page.wait_for_selector("#drawer tbody tr")
     shot(sheet, "list", prefix="annotating-")
