@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from project.tools import PLACED, draft, edit, place, query, skip
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import SKIP_REASONS, ConflictError, Event, ProjectError, Skip, State, replay
-from warpgauge.project.events import read_event
+from warpgauge.project.events import check, read_event
 from warpgauge.session.fused_annotations import standing_marks
 
 FIT = {"family": "wendland", "noise": 0.0, "scales": [1, 2], "weights": [1]}
@@ -220,4 +220,4 @@ def placed(**more: object) -> Event:
 def test_content_is_checked(make: Callable[[], Event], sentence: str) -> None:
     """What could not be stored or understood later is refused with a sentence that says what is wrong."""
     with pytest.raises(InvalidInputError, match=sentence):
-        make()
+        check(State(), make())

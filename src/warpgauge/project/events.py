@@ -8,7 +8,7 @@ by the same checks as new ones are written. The rules hold for writing and for r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -114,16 +114,6 @@ class Event(Value):
             )
         return self.rater, self.kind, self.query, self.duration, self.base_generation, payload
 
-    def check_form(self, d: int) -> None:
-        """Raise when it cannot be of a project with this dimension, whatever the state."""
-        if self.about_query is not None and self.about_query != (self.query is not None):
-            raise InvalidInputError(f"An event {self.kind!r} {'needs' if self.query is None else 'has no'} query.")
-        for one in self.vectors:
-            if len(one) != d:
-                raise InvalidInputError(
-                    f"An event {self.kind!r} has a point or a row of {len(one)} numbers; this project has {d}."
-                )
-
     def allowed(self, role: str, state: State) -> bool:
         """Return whether somebody of this role may write it."""
         return role == ORGANISER or (role != REVOKED and not self.organisers_only)
@@ -144,10 +134,10 @@ class Event(Value):
 
     def newest(self, state: State) -> Event | None:
         """Return the last event that changed what this one is about."""
-        return state.touched.get((self.whose, self.at))
+        return None if self.query is None else state.touched.get((self.whose, self.query))
 
     def apply(self, state: State) -> None:
-        """Change the state, in place; only `advance` calls this."""
+        """Change the state, in place; only `apply` calls this."""
 
 
 class Ask(Event):
@@ -473,6 +463,14 @@ class Register(Event):
     token_hash: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     revoked: Flag = False
 
+    def check(self, state: State) -> None:
+        """Refuse to leave the project without an organiser."""
+        organisers = [name for name in state.raters if state.role(name) == ORGANISER]
+        if organisers == [self.name] and (self.revoked or self.role != ORGANISER):
+            raise NotAllowedError(
+                f"{self.name} is the only organiser: register another one first, or nobody could register people."
+            )
+
     def apply(self, state: State) -> None:
         """Note the person."""
         state.raters[self.name] = self
@@ -512,9 +510,9 @@ class Align(Event):
         """One of proposed, accepted and refused."""
         return {None: "proposed", True: "accepted", False: "refused"}[self.accepted]
 
-    def check_form(self, d: int) -> None:
-        """Raise also when it maps nothing back."""
-        super().check_form(d)
+    def check(self, state: State) -> None:
+        """Raise when it maps nothing back."""
+        d = state.d
         if len(self.matrix) != d or not abs(float(np.linalg.det(np.array(self.matrix)))) > 0:
             raise InvalidInputError(f"The matrix of an alignment must be an invertible {d} x {d} matrix.")
 
@@ -571,14 +569,10 @@ class Fit(Event):
         """Standard deviations of the affine trend, linear and of the translation."""
         return self.linear_sd, self.translation_sd
 
-    def check_form(self, d: int) -> None:
-        """Raise also where a scale has no weight."""
-        super().check_form(d)
+    def check(self, state: State) -> None:
+        """Refuse a fit where a scale has no weight, and one that does not replace the last one."""
         if len(self.weights) != len(self.scales) or len(self.own) not in (0, len(self.scales)):
             raise InvalidInputError("A fit needs one positive weight for each scale, and as many shares or none.")
-
-    def check(self, state: State) -> None:
-        """Refuse a fit that does not replace the last one."""
         last = state.fits[-1] if state.fits else None
         if self.replaces is not None and last is not None and last.generation != self.replaces:
             late = f"The weights were fitted anew at generation {last.generation}; this fit is late."
@@ -615,16 +609,6 @@ class SetTransform(Event):
         """What the transform is, whatever its name: the hashes of its files, and how they are read."""
         return json.dumps({"hashes": self.hashes, "options": dict(self.options)}, sort_keys=True)
 
-    def check_form(self, d: int) -> None:
-        """Raise also where a file has no hash, or options are not plain."""
-        super().check_form(d)
-        if len(self.files) != len(self.hashes):
-            raise InvalidInputError("A transform needs a hash for each of its files.")
-        try:
-            json.dumps(dict(self.options), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"The options of a transform are not plain JSON: {one_line(error)}.") from error
-
     def allowed(self, role: str, state: State) -> bool:
         """Return whether somebody of this role may write it; nobody else touches a reference of the organisers."""
         known = state.transforms.get(self.name)
@@ -632,7 +616,13 @@ class SetTransform(Event):
         return super().allowed(role, state) and (role == ORGANISER or not touched)
 
     def check(self, state: State) -> None:
-        """Raise where there is nothing to remove."""
+        """Raise where a file has no hash, options are not plain, or there is nothing to remove."""
+        if len(self.files) != len(self.hashes):
+            raise InvalidInputError("A transform needs a hash for each of its files.")
+        try:
+            json.dumps(dict(self.options), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"The options of a transform are not plain JSON: {one_line(error)}.") from error
         if not self.files and self.name not in state.transforms:
             raise InvalidInputError(f"There is no transform {self.name!r} to remove.")
 
@@ -655,9 +645,8 @@ class ChangeSettings(Event):
 
     changes: Annotated[Mapping[str, Any], Field(min_length=1)]
 
-    def check_form(self, d: int) -> None:
-        """Raise also where there is no such setting, or it cannot have this value."""
-        super().check_form(d)
+    def check(self, state: State) -> None:
+        """Raise where there is no such setting, or it cannot have this value."""
         Settings.from_dict(self.changes)
 
     def apply(self, state: State) -> None:
@@ -694,20 +683,16 @@ class DrawAudit(Event):
         """The points."""
         return self.points
 
-    def check_form(self, d: int) -> None:
-        """Raise also where the draw cannot have been one."""
-        super().check_form(d)
+    def check(self, state: State) -> None:
+        """Raise where it is not the next draw, or cannot have been one."""
+        if self.number != len(state.audits):
+            raise InvalidInputError(f"The next round of the audit is {len(state.audits)}, not {self.number}.")
         if {len(self.points), len(self.candidates), len(self.probabilities)} != {len(self.targets)}:
             raise InvalidInputError("A round of an audit needs a point, a candidate and a probability for each target.")
         if len(set(self.targets)) < len(self.targets) or max(self.targets) >= self.population:
             raise InvalidInputError("A round of an audit draws each target at most once, from those that there are.")
         if self.drawn_before >= self.population:
             raise InvalidInputError("A round of an audit draws from targets that are left.")
-
-    def check(self, state: State) -> None:
-        """Raise where it is not the next one."""
-        if self.number != len(state.audits):
-            raise InvalidInputError(f"The next round of the audit is {len(state.audits)}, not {self.number}.")
 
     def apply(self, state: State) -> None:
         """Use it from now on."""
@@ -735,9 +720,8 @@ class AddControls(Event):
         """All points."""
         return (*self.fixed, *self.moving)
 
-    def check_form(self, d: int) -> None:
-        """Raise also where a point has no match."""
-        super().check_form(d)
+    def check(self, state: State) -> None:
+        """Raise where a point has no match."""
         if len(self.fixed) != len(self.moving):
             raise InvalidInputError("Controls are pairs of a fixed and a moving point.")
 
@@ -839,12 +823,6 @@ def authorise(state: State, event: Event) -> None:
             raise NotAllowedError(f"{event.rater}'s access to this project was revoked, so they may not {words}.")
         article = "an" if role[0] in "aeiou" else "a"
         raise NotAllowedError(f"{event.rater} is {article} {role} of this project and may not {words}.")
-    if isinstance(event, Register) and (event.revoked or event.role != ORGANISER):
-        organisers = [name for name in state.raters if state.role(name) == ORGANISER]
-        if organisers == [event.name]:
-            raise NotAllowedError(
-                f"{event.name} is the only organiser: register another one first, or nobody could register people."
-            )
 
 
 def check_names(state: State, event: Event) -> None:
@@ -859,16 +837,22 @@ def check_names(state: State, event: Event) -> None:
         check_new_name(event.name, state.transforms, "The name of a transform")
 
 
-def advance(state: State, event: Event) -> None:
-    """Apply one event to the state, in place; raise where it cannot follow, as the log is damaged then."""
-    try:
-        if event.generation != state.generation + 1:
-            raise ProjectError(f"generation {state.generation + 1} was expected")
-        authorise(state, event)
-        event.check(state)
-        event.apply(state)
-    except (WarpgaugeError, KeyError, TypeError, IndexError) as error:
-        raise ProjectError(f"Event {event.generation} of the log cannot be applied: {error}") from error
+def check(state: State, event: Event) -> None:
+    """Raise when an event may not follow this state: its form, who acts, and its own rule."""
+    if event.about_query is not None and event.about_query != (event.query is not None):
+        raise InvalidInputError(f"An event {event.kind!r} {'needs' if event.query is None else 'has no'} query.")
+    for vector in event.vectors:
+        if len(vector) != state.d:
+            raise InvalidInputError(
+                f"An event {event.kind!r} has a point or a row of {len(vector)} numbers; this project has {state.d}."
+            )
+    authorise(state, event)
+    event.check(state)
+
+
+def apply(state: State, event: Event) -> None:
+    """Change the state, in place, by an event that was checked."""
+    event.apply(state)
     state.generation = event.generation
 
 
@@ -878,23 +862,23 @@ def replay(events: Iterable[Event], d: int, state: State | None = None) -> State
     They are checked as strictly as new events: the log may come from anywhere.
     """
     result = State() if state is None else state
+    result.d = d
     for event in events:
         try:
-            event.check_form(d)
-        except InvalidInputError as error:
-            raise ProjectError(f"Event {event.generation} of the log is damaged: {one_line(error)}.") from error
-        advance(result, event)
+            if event.generation != result.generation + 1:
+                raise ProjectError(f"generation {result.generation + 1} was expected")
+            check(result, event)
+            apply(result, event)
+        except (WarpgaugeError, KeyError, TypeError, IndexError) as error:
+            raise ProjectError(f"Event {event.generation} of the log cannot be applied: {error}") from error
     return result
 
 
-def check_sequence(state: State, events: Iterable[Event], d: int) -> None:
+def check_sequence(state: State, events: Sequence[Event]) -> None:
     """Check new events in order, each on the state that the previous ones leave; raise at the first that fails."""
-    new = list(events)
-    after = state if len(new) == 1 else state.copy()
-    for event in new:
-        event.check_form(d)
-        authorise(after, event)
+    after = state if len(events) == 1 else state.copy()
+    for event in events:
+        check(after, event)
         check_names(after, event)
-        event.check(after)
-        if len(new) > 1:
-            advance(after, event.model_copy(update={"generation": after.generation + 1, "base_generation": None}))
+        if len(events) > 1:
+            apply(after, event.model_copy(update={"generation": after.generation + 1}))

@@ -31,7 +31,7 @@ from warpgauge.project.events import (
     Register,
     Relink,
     SetTransform,
-    advance,
+    apply,
     authorise,
     check_sequence,
     read_events,
@@ -462,7 +462,7 @@ class Project:
         """
 
         def decide(state: State) -> Sequence[Event]:
-            check_sequence(state, new, self.d)
+            check_sequence(state, new)
             return new
 
         return self._write(decide)
@@ -486,7 +486,7 @@ class Project:
             written = []
             for event, row in zip(decided, rows, strict=True):
                 written.append(event.model_copy(update={"generation": row[0], "time": row[1]}))
-                advance(self.known, written[-1])
+                apply(self.known, written[-1])
             self.lock.fresh = True
             return tuple(written)
 

@@ -33,8 +33,10 @@ _NOTHING = Cell()
 
 @dataclass
 class State:
-    """What the log says, as of ``generation``; read it, and leave changing it to `advance`."""
+    """What the log says, as of ``generation``; read it, and leave changing it to `apply`."""
 
+    d: int = 2
+    """Dimension of the project."""
     generation: int = 0
     queries: list[Ask] = field(default_factory=list)
     """The list that all raters share."""
