@@ -38,7 +38,6 @@ from paper.evaluation import by_entropy
 from paper.experiment import Experiment, Findings, Result, Run
 from paper.registration_sets import RegistrationSet, contest
 from warpgauge.audit import contest_sizes, sequential_draw
-from warpgauge.evaluation import Judge
 
 SURE = 0.95
 SAMPLES = 400
@@ -227,11 +226,9 @@ def looked_at(met: RegistrationSet, rows: Sequence[int], best: int) -> dict[str,
     """Return for each way of calling how sure it is of the best and whether it is right; and the map's error."""
     known = posterior(met, rows)
     judge = wg.judge(known, met.transforms)
-    assert isinstance(judge, Judge)  # eight answers or more
-    fitted = judge.fitted
-    rng = np.random.default_rng(len(rows))
-    whole = fitted.compare(met.targets, fitted.evidence.at(met.targets), SAMPLES, rng)
-    one, five = (_squares(met, draws) for draws in (whole, judge.sample(met.targets, SAMPLES)))
+    compared = judge.compared(met.transforms, met.targets)
+    one = _squares(met, judge.truth(compared, SAMPLES, len(rows), whole=True).matches)
+    five = _squares(met, judge.truth(compared, SAMPLES).matches)
     leader = int(np.median(five, axis=1).argmin())
     calls = {
         "one model": _best(one),

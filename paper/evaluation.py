@@ -154,8 +154,7 @@ def measured(scores: Mapping[str, Floats], true: Mapping[str, Floats]) -> dict[s
 
 def judged(met: RegistrationSet, known: Any, true: Mapping[str, Floats]) -> dict[str, Any]:
     """Compare an evaluation with the true scores, intervals and confident calls included."""
-    found = wg.evaluate(known, met.transforms, met.targets, norms=NORMS, samples=SAMPLES, regularity_over=False,
-                        further=0)  # fmt: skip
+    found = wg.evaluate(known, met.transforms, met.targets, norms=NORMS, samples=SAMPLES, regularity=False)
     scores = {p: np.array([found.scores[name].score[p] for name in met.names]) for p in true}
     return {**measured(scores, true), **_confidence(found, met.names, true["2"])}
 

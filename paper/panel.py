@@ -98,8 +98,9 @@ def _judged(met: RegistrationSet, rows: Rows, panel: str, members: Sequence[str]
     classical = np.sqrt(np.mean(np.square(met.at_answers[:, rows] - given.moving_points).sum(axis=2), axis=1))
     judge = _judge(met, given, met.transforms, members)
     result = []
+    smallest = min(true[k] for k, name in enumerate(met.names) if name not in members)
     ways = {"": judge}
-    if members and isinstance(judge, Judge):
+    if members and judge.panel:
         ways = {"vetted": replace(judge, vetted=frozenset(met.names)), "unvetted": judge}
     for way, one in ways.items():
         found = _evaluated(one, met, met.transforms)
@@ -111,19 +112,21 @@ def _judged(met: RegistrationSet, rows: Rows, panel: str, members: Sequence[str]
                 result.append({
                     "panel": panel, "way": way, "n": len(rows), "held": bool(low <= true[k] <= high),
                     "above": bool(true[k] > high), "interval_score": float(width / true[k]),
+                    "best": float(found.scores[name].probability_best["2"]),
+                    "truly_best": bool(true[k] == smallest),
                     "error": float(abs(score - true[k])), "landmark_error": float(abs(classical[k] - true[k])),
                 })  # fmt: skip
     return result
 
 
-def _judge(met: RegistrationSet, given: wg.Annotations, transforms: Mapping[str, Any], panel: Sequence[str]) -> Any:
+def _judge(met: RegistrationSet, given: wg.Annotations, transforms: Mapping[str, Any], panel: Sequence[str]) -> Judge:
     smallest = (10.0 if met.d == 2 else 4.0) * met.pixel
     posterior = wg.default_posterior(given, met.extent, smallest=smallest)
     return wg.judge(posterior, transforms, panel=list(panel) or None)
 
 
-def _evaluated(judge: Any, met: RegistrationSet, transforms: Mapping[str, Any]) -> Evaluation:
-    return wg.evaluate(judge, transforms, met.targets, (2,), samples=SAMPLES, regularity_over=False, further=0)
+def _evaluated(judge: Judge, met: RegistrationSet, transforms: Mapping[str, Any]) -> Evaluation:
+    return wg.evaluate(judge, transforms, met.targets, (2,), samples=SAMPLES, regularity=False)
 
 
 def _bend(points: Floats, residuals: Floats) -> Callable[[Floats], Floats]:

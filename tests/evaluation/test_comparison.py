@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -77,7 +76,6 @@ def test_what_is_derived_asks_for_nothing_again() -> None:
     at = found.at_annotations([3, 1])
     np.testing.assert_array_equal(at.targets, found.annotations.fixed_points[[3, 1]])
     np.testing.assert_array_equal(at.values.targets, values.annotations[:, [3, 1]])
-    assert found.given(less.posterior.prior.condition(found.annotations)).values.targets is values.targets
     assert [one.calls for one in given.values()] == [1, 1, 1]
     other = found.over(TARGETS[:4] + 1, {"a": TARGETS[:4]})
     np.testing.assert_array_equal(other.values.targets[0], TARGETS[:4])
@@ -101,15 +99,6 @@ def test_an_evaluation_can_be_pickled_with_all_its_numbers() -> None:
     assert again.to_json() == found.to_json()
     assert str(again) == str(found)
     np.testing.assert_array_equal(again.draws["rms"], found.draws["rms"])
-
-
-def test_threads_ask_once_together() -> None:
-    given = Counted(1.0)
-    found = Comparison.of({"a": given}, TARGETS, known())
-    with ThreadPoolExecutor(4) as pool:
-        every = [one.result() for one in [pool.submit(lambda: found.values) for _ in range(8)]]
-    assert given.calls == 1
-    assert all(one is every[0] for one in every)
 
 
 def test_long_arrays_are_asked_in_blocks_of_about_equal_length() -> None:

@@ -9,12 +9,13 @@ from scipy import stats
 
 import oracle
 import warpgauge as wg
+from warpgauge.core.annotation_budget import further_by_growth
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Comparison, PaperJudge, comparison, error_model, further_by_growth
-from warpgauge.evaluation.cross_fit import CrossFit, Widening
+from warpgauge.evaluation import Comparison, comparison, error_model
 from warpgauge.evaluation.error_model import ErrorModel
 from warpgauge.evaluation.evidence import Evidence, weighted_median
 from warpgauge.evaluation.flags import gross_errors, too_good
+from warpgauge.evaluation.folds import Folds, Widening
 
 SCALES = (40.0, 160.0)
 
@@ -119,7 +120,7 @@ def test_cross_fitting_predicts_each_annotation_without_its_fold() -> None:
     moved = wg.Annotations(given.fixed_points, given.moving_points + np.eye(5)[:, [2]] * 3.0, given.covariances)
     one = evidence(three(), posterior(given, SCALES))
     other = replace(one, comparison=evidence(three(), posterior(moved, SCALES)).comparison)
-    first, second = (each.posterior.annotations.moving_points - CrossFit.of(each).residuals for each in (one, other))
+    first, second = (each.posterior.annotations.moving_points - Folds.of(each).residuals for each in (one, other))
     changed = np.abs(first - second).max(axis=1)
     assert changed[2] < 1e-9
     assert (np.delete(changed, 2) > 1e-6).all()
@@ -177,7 +178,7 @@ def test_registrations_are_judged_far_better_than_by_the_posterior_alone(seed: i
     errors = [wg.displacement_norm(one.mean(targets) - truth, 2) for one in (plain, average)]
     assert errors[1] < 0.5 * errors[0]
     true_scores = {name: wg.displacement_norm(one(targets) - truth, 2) for name, one in transforms.items()}  # type: ignore[operator]
-    results = [wg.evaluate(one, transforms, targets, samples=200, further=0) for one in (plain, average)]
+    results = [wg.evaluate(one, transforms, targets, samples=200) for one in (plain, average)]
     gaps = [np.mean([abs(one.scores[name].score["2"] - true_scores[name]) for name in transforms]) for one in results]
     assert gaps[1] < 0.5 * gaps[0]
     assert results[1].ranking("2") == sorted(true_scores, key=lambda name: true_scores[name])
@@ -202,7 +203,7 @@ def test_intervals_hold_the_true_error_and_confident_calls_are_right() -> None:
     for seed in range(20):
         transforms = {f"t{k}": near_truth(100 + 10 * seed + k, size) for k, size in enumerate((2.0, 3.0, 4.0, 6.0))}
         judge = wg.judge(posterior(annotated(seed, count=40)), transforms)
-        result = wg.evaluate(judge, transforms, targets, samples=300, further=0, regularity_over=False)
+        result = wg.evaluate(judge, transforms, targets, samples=300, regularity=False)
         true = {name: wg.displacement_norm(one(targets) - truth, 2) for name, one in transforms.items()}  # type: ignore[operator]
         for name, one in result.scores.items():
             inside += bool(one.interval["2"][0] <= true[name] <= one.interval["2"][1])
@@ -267,7 +268,7 @@ def test_copies_of_a_transform_gain_nothing() -> None:
         for k in range(30)
     }
     alone, crowd = (
-        wg.evaluate(wg.judge(posterior(given), one), one, targets, samples=600, further=0, regularity_over=False)
+        wg.evaluate(wg.judge(posterior(given), one), one, targets, samples=600, regularity=False)
         for one in (few, {**few, **copies})
     )
     before = alone.scores["mediocre"].probability_best["2"]
@@ -285,21 +286,21 @@ def test_a_transform_that_has_seen_the_annotations_is_flagged_and_no_evidence() 
     )
     field = {**honest, "attack": spline.mean}
     judge = wg.judge(posterior(given), field)
-    result = wg.evaluate(judge, field, targets, samples=300, further=0, regularity_over=False)
-    assert [flag.transform for flag in result.flags if flag.kind == "too_good"] == ["attack"]
+    result = wg.evaluate(judge, field, targets, samples=300, regularity=False)
+    assert [flag.transform for flag in result.flags if flag.code == "too_good"] == ["attack"]
     assert result.scores["attack"].flags[0].p < 0.001
     assert result.scores["good"].flags == ()
     assert "attack" not in judge.candidate_weights
     assert result.scores["attack"].probability_best["2"] <= 0.05
-    assert json.loads(result.to_json())["transforms"]["attack"]["flags"][0]["kind"] == "too_good"
+    assert json.loads(result.to_json())["transforms"]["attack"]["flags"][0]["code"] == "too_good"
     row = next(row for row in result.rows() if row["transform"] == "attack")
     assert row["flags"] == "too_good"
-    assert too_good(Comparison.of(honest, None, posterior(given))) == ()
+    assert too_good(Comparison.of(honest, None, posterior(given))) == []
     assert result.flags[0].sentence.endswith("It is scored, but not used to estimate the true transformation.")
     alone = wg.judge(posterior(given), {"attack": spline.mean})
-    assert set(alone.candidate_weights) == {"attack"}  # type: ignore[union-attr]
-    assert [flag.sentence.split(". ")[-1] for flag in alone.flags if flag.kind == "too_good"] == [  # type: ignore[union-attr]
-        "It is still used to estimate the true transformation, because all registrations are flagged."
+    assert set(alone.candidate_weights) == {"attack"}
+    assert [flag.sentence.split(". ")[-1] for flag in alone.flags if flag.code == "too_good"] == [
+        "It is still used, because all registrations are flagged."
     ]
 
 
@@ -312,7 +313,7 @@ def test_a_good_transform_is_not_suspect_because_the_ellipses_are_generous() -> 
     assert judge.flags == ()
     assert max(judge.candidate_weights, key=judge.candidate_weights.get) == "good"  # type: ignore[union-attr, arg-type]
     targets = annotated(9, count=80).fixed_points
-    found = wg.evaluate(judge, honest, targets, samples=300, further=0, regularity_over=False).scores["good"]
+    found = wg.evaluate(judge, honest, targets, samples=300, regularity=False).scores["good"]
     true = wg.displacement_norm(honest["good"](targets) - bent(targets), 2)  # type: ignore[operator]
     assert found.interval["2"][0] <= true <= found.interval["2"][1]
     through = wg.TransformationPrior(wg.KernelBundle("wendland", [200.0], [1e4])).condition(given)
@@ -332,7 +333,7 @@ def test_an_error_that_all_transforms_share_is_carried_between_the_annotations()
     given = wg.Annotations.isotropic(fixed, bent(fixed, 2.0) + off, 0.5)
     field = {f"t{k}": (lambda points, k=k: bent(points, 2.0) + 2 * np.sin(points / 70 + k)) for k in range(3)}
     targets = np.random.default_rng(1).uniform(100, 300, (100, 2))
-    result = wg.evaluate(wg.judge(posterior(given), field), field, targets, samples=300, further=0)
+    result = wg.evaluate(wg.judge(posterior(given), field), field, targets, samples=300)
     for name, one in field.items():
         true = wg.displacement_norm(one(targets) - bent(targets, 2.0) - off, 2)
         low, high = result.scores[name].interval["2"]
@@ -347,16 +348,15 @@ def test_gross_errors_are_flagged_and_the_verdict_without_them_is_given() -> Non
     transforms = three()
     flags = gross_errors(Comparison.of(transforms, None, posterior(wrong)))
     assert [flag.row for flag in flags] == [3, 11]
-    x, y = given.fixed_points[3]
-    assert flags[0].sentence.startswith(f"Annotation 4, at ({x:.5g}, {y:.5g}) in the fixed")
-    assert gross_errors(Comparison.of(transforms, None, posterior(given))) == ()
+    assert [flags[0].numbers[axis] for axis in "xy"] == given.fixed_points[3].tolist()
+    assert flags[0].sentence.startswith("annotation 4, at (")
+    assert gross_errors(Comparison.of(transforms, None, posterior(given))) == []
     targets = annotated(9, count=50).fixed_points
     result = wg.evaluate(wg.judge(posterior(wrong), transforms), transforms, targets, samples=200)
     assert result.annotations == 20
     assert result.without_flagged is not None
     assert result.without_flagged.annotations == 18
-    assert result.notices[-1].startswith("Without annotations 4 and 12: ")
-    assert result.notices[-1].endswith(result.without_flagged.verdict)
+    assert "2 annotations may be wrong matches, first annotation 4" in result.verdict.lines()["MIND"]
     true = wg.displacement_norm(transforms["a"](targets) - bent(targets), 2)  # type: ignore[operator]
     low, high = result.without_flagged.scores["a"].interval["2"]
     assert low < true < high
@@ -368,9 +368,10 @@ def test_noise_that_the_annotations_contradict_is_learned() -> None:
     fixed = rng.uniform(0, 400, (40, 2))
     given = wg.Annotations.isotropic(fixed, bent(fixed) + rng.normal(0, 1.5, fixed.shape), 0.5)
     judge = wg.judge(posterior(given), three())
-    assert judge.fitted.noise_factor > 2  # type: ignore[union-attr]
+    assert judge.folds is not None
+    assert judge.folds.noise_factor > 2
     targets = annotated(9, count=80).fixed_points
-    scores_ = wg.evaluate(judge, three(), targets, samples=300, further=0).scores["a"]
+    scores_ = wg.evaluate(judge, three(), targets, samples=300).scores["a"]
     true = wg.displacement_norm(three()["a"](targets) - bent(targets), 2)  # type: ignore[operator]
     assert scores_.interval["2"][0] < true < scores_.interval["2"][1]
 
@@ -380,11 +381,11 @@ def test_many_targets_are_sampled_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     given, targets = annotated(5, count=20), np.random.default_rng(1).uniform(20, 380, (900, 2))
     transforms = three()
     judge = wg.judge(posterior(given), transforms)
-    whole = wg.evaluate(judge, transforms, targets, samples=300, further=0, regularity_over=False)
+    whole = wg.evaluate(judge, transforms, targets, samples=300, regularity=False)
     assert whole.sampled_targets == 900
     monkeypatch.setattr(comparison, "MOST_JOINT_TARGETS", 300)
     monkeypatch.setattr(comparison, "PART", 200)
-    parts = wg.evaluate(judge, transforms, targets, samples=300, further=0, regularity_over=False)
+    parts = wg.evaluate(judge, transforms, targets, samples=300, regularity=False)
     assert (parts.targets, parts.sampled_targets) == (900, 200)
     for name in transforms:
         assert parts.scores[name].score["2"] == pytest.approx(whole.scores[name].score["2"], rel=0.1)
@@ -419,11 +420,13 @@ def test_growth_of_a_lead_by_hand() -> None:
     assert even.best is None
 
 
-def test_few_annotations_are_judged_by_the_posterior() -> None:
-    known = posterior(annotated(0, count=3))
-    judge = wg.judge(known, three())
-    assert isinstance(judge, PaperJudge)
-    assert judge.posterior is known
+def test_few_annotations_give_no_ranking() -> None:
+    """Three: no method is named, and no error is shown."""
+    judge = wg.judge(posterior(annotated(0, count=3)), three())
+    found = wg.evaluate(judge, three(), annotated(1).fixed_points, samples=20)
+    assert (found.verdict.outcome, found.verdict.best) == ("too_few", None)
+    assert found.table()[0] == ["transform", "landmarks", "P(best)"]
+    assert found.verdict.lines()["BEST"] == "no ranking: 3 annotations are too few (10 are a start)"
 
 
 def test_bad_input_is_told_in_a_sentence() -> None:

@@ -13,7 +13,7 @@ import warpgauge as wg
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import leaks
 from warpgauge.evaluation.comparison import Comparison
-from warpgauge.evaluation.flags import untested
+from warpgauge.evaluation.flags import undefined
 from warpgauge.evaluation.leaks import leak_tests, thin_plate_weights
 
 OPEN, SEALED = 20, 12
@@ -143,13 +143,13 @@ def test_a_hole_at_an_open_answer_does_not_hide_a_leak(holes: int) -> None:
 
 def test_what_is_undefined_just_where_it_would_be_tested_is_flagged() -> None:
     """One hole among 20 answers is no sign (1 in 401 by chance at each), four are."""
-    assert untested(_compared(0, 1)) == ()
-    (flag,) = untested(_compared(0, 4))
-    assert (flag.transform, flag.code, flag.numbers["share"]) == ("holed", "untested", 0.2)
+    assert undefined(_compared(0, 1)) == []
+    (flag,) = undefined(_compared(0, 4))
+    assert (flag.transform, flag.code) == ("holed", "untested")
     assert flag.p == pytest.approx(float(stats.binom.sf(3, OPEN, 1 / 401)))
     assert "holed is not defined at 20 % of the annotations" in flag.sentence
     # With few targets the same holes are no sign: a tenth of the image may be undefined.
-    assert untested(_compared(0, 4, targets=9)) == ()
+    assert undefined(_compared(0, 4, targets=9)) == []
 
 
 def test_points_for_the_targets_alone_are_flagged_if_they_come_in_a_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warpgauge as wg
-from warpgauge.evaluation import diagnose
+from warpgauge.evaluation import Trust
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_classical_numbers_of_fourteen_elastix_results_are_the_published_ones(lu
     prior = wg.TransformationPrior(kernel, mean="affine", center=annotations.fixed_points.mean(axis=0))
     posterior = prior.condition(annotations, calibrate=True)
     targets = annotations.fixed_points + 1.0
-    result = wg.evaluate(posterior, transforms, targets, samples=50, further=5)
+    result = wg.evaluate(posterior, transforms, targets, samples=50)
     with (lung / "expected_tre.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 14
@@ -60,4 +60,4 @@ def test_the_landmark_that_every_registration_misses_is_called_outlying(lung: Pa
     kernel = wg.KernelBundle.pyramid("wendland", smallest=20.0, levels=5, weight=2.0)
     prior = wg.TransformationPrior(kernel, mean="affine", center=annotations.fixed_points.mean(axis=0))
     posterior = wg.fit_kernel(prior, annotations, noise=True).condition(annotations)
-    assert [one.row for one in diagnose(posterior).outliers] == [20]
+    assert Trust.of_posterior(posterior).outliers == [20]

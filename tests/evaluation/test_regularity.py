@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -34,7 +32,7 @@ def test_a_mirror_folds_everywhere_and_has_no_logarithm() -> None:
 def test_a_folding_map_against_its_derivative() -> None:
     """phi(x, y) = (x + 3 sin x, y) has the determinant 1 + 3 cos x, negative on a known part of the circle."""
     grid = wg.Grid((720, 5), spacing=(2 * np.pi / 720, 1.0))
-    found = regularity(lambda p: np.stack([p[:, 0] + 3 * np.sin(p[:, 0]), p[:, 1]], axis=1), grid, step=1e-4)
+    found = regularity(lambda p: np.stack([p[:, 0] + 3 * np.sin(p[:, 0]), p[:, 1]], axis=1), grid.points(), step=1e-4)
     x = np.arange(720) * 2 * np.pi / 720
     determinant = 1 + 3 * np.cos(x)
     assert found.folding == pytest.approx(np.mean(determinant <= 0))
@@ -51,37 +49,15 @@ def test_points_next_to_the_border_are_undefined_and_counted() -> None:
         return mapped
 
     grid = wg.Grid((10, 10))
-    found = regularity(inside, grid)
+    found = regularity(inside, grid.points(), default_step(grid))
     assert found.step == default_step(grid) == 1.0
     assert found.undefined == 10  # the last column: its right neighbours lie beyond
     assert found.mean_log_jacobian == pytest.approx(np.log(4))
-
-
-def test_a_mask_restricts_the_grid_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    def bent(points: np.ndarray) -> np.ndarray:
-        return points + 2 * np.sin(points[:, ::-1] / 7)
-
-    grid = wg.Grid((30, 20))
-    mask = np.zeros(grid.shape)
-    mask[5:15, 8:20] = 1
-    whole = regularity(bent, grid, mask=mask)
-    picked = grid.points()[mask.reshape(-1) > 0]
-    logs = np.log(jacobian_determinants(bent, picked, 1.0))
-    assert whole.points == 120
-    assert whole.sd_log_jacobian == pytest.approx(logs.std(), rel=1e-12)
-    monkeypatch.setattr(importlib.import_module("warpgauge.evaluation.regularity"), "_JACOBIAN_BLOCK", 37)
-    blocked = regularity(bent, grid, mask=mask)
-    assert blocked.sd_log_jacobian == pytest.approx(whole.sd_log_jacobian, rel=1e-12)
-    assert blocked.mean_log_jacobian == pytest.approx(whole.mean_log_jacobian, rel=1e-12)
 
 
 def test_what_cannot_be_differentiated_is_refused() -> None:
     points = np.zeros((3, 2))
     with pytest.raises(InvalidInputError, match="not an array of mapped points"):
         regularity(points, points)
-    with pytest.raises(InvalidInputError, match="mask needs the Grid"):
-        regularity(lambda x: x, points, mask=np.ones(3))
-    with pytest.raises(InvalidInputError, match="grid's shape"):
-        regularity(lambda x: x, wg.Grid((3, 2)), mask=np.ones((3, 2)))
     with pytest.raises(InvalidInputError, match="step of the Jacobian"):
         regularity(lambda x: x, points, step=0.0)

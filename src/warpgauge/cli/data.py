@@ -397,7 +397,7 @@ def _compared(project: Project, name: str, transform: Transform) -> dict[str, fl
     dict
         Mean error at the annotations with the transform and without any, in world units; empty with few annotations.
     """
-    from warpgauge.evaluation import Flag
+    from warpgauge.evaluation.flags import doubt
     from warpgauge.session import Session
     from warpgauge.session.doubts import checked, transform_findings
 
@@ -406,8 +406,7 @@ def _compared(project: Project, name: str, transform: Transform) -> dict[str, fl
     check = checked(transform, annotations, grids)
     findings = transform_findings(transform.map(project.targets), project.targets, annotations, grids, check)
     for one in findings:
-        flag = Flag(one.code, transform=name, numbers=one.numbers, units=project.units, text=one.text)
-        warnings.warn(flag.sentence, SuspiciousDataWarning, stacklevel=2)
+        warnings.warn(doubt(one, name, project.units).sentence, SuspiciousDataWarning, stacklevel=2)
     if check is None:
         return {}
     return {_ERROR: check.given, _BEFORE: check.before}

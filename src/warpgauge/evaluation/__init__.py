@@ -1,10 +1,10 @@
-"""Evaluation of transforms: scores, intervals, ranks, diagnostics and classical metrics."""
+"""Evaluation of transforms: scores, intervals, ranks, verdicts, audits and classical metrics."""
 
 from __future__ import annotations
 
-from warpgauge.core.annotation_budget import FurtherAnnotations, further_by_growth
 from warpgauge.core.error_scores import RankDistribution, norm_name
 from warpgauge.evaluation.audit import AuditData, AuditVerdict, audit_data, audit_verdict, project_audit
+from warpgauge.evaluation.calibration import Trust
 from warpgauge.evaluation.certificate import (
     AuditWatch,
     Certificate,
@@ -12,14 +12,11 @@ from warpgauge.evaluation.certificate import (
     check_certificate,
     read_certificate,
 )
-from warpgauge.evaluation.comparison import Comparison, Scene, Values, landmark_table
-from warpgauge.evaluation.diagnostics import Diagnostics, Outlier, Trust, diagnose, trust
+from warpgauge.evaluation.comparison import Comparison, Scene, Values, known_targets, landmark_table
 from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
-from warpgauge.evaluation.known_targets import known_targets
 from warpgauge.evaluation.leaks import LeakTest, leak_tests
-from warpgauge.evaluation.paper_judge import PaperJudge
 from warpgauge.evaluation.project_evaluation import (
     evaluate_comparison,
     evaluate_project,
@@ -29,8 +26,7 @@ from warpgauge.evaluation.project_evaluation import (
 from warpgauge.evaluation.regularity import Regularity, default_step, jacobian_determinants, regularity
 from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, summaries
 from warpgauge.evaluation.scores import evaluate, tied_groups
-from warpgauge.evaluation.truth import Judgement, Truth
-from warpgauge.evaluation.verdict import Outcome, Region, Verdict
+from warpgauge.evaluation.verdict import Outcome, Verdict
 
 __all__ = [
     "AuditData",
@@ -38,25 +34,18 @@ __all__ = [
     "AuditWatch",
     "Certificate",
     "Comparison",
-    "Diagnostics",
     "Evaluation",
     "Flag",
-    "FurtherAnnotations",
     "GateResult",
     "Interval",
     "Judge",
-    "Judgement",
     "LeakTest",
     "Outcome",
-    "Outlier",
-    "PaperJudge",
     "RankDistribution",
-    "Region",
     "Regularity",
     "Scene",
     "TransformScores",
     "Trust",
-    "Truth",
     "Values",
     "Verdict",
     "audit_data",
@@ -64,11 +53,9 @@ __all__ = [
     "certify_project",
     "check_certificate",
     "default_step",
-    "diagnose",
     "evaluate",
     "evaluate_comparison",
     "evaluate_project",
-    "further_by_growth",
     "gate_audit",
     "gate_project",
     "jacobian_determinants",
@@ -84,5 +71,4 @@ __all__ = [
     "regularity",
     "summaries",
     "tied_groups",
-    "trust",
 ]

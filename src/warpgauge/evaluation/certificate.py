@@ -113,7 +113,7 @@ def certify_project(
     comparison = project_comparison(project, transforms) if evaluation is None else evaluation.comparison
     if evaluation is None and len(comparison.annotations):
         centre = project_centre(project)
-        evaluation = evaluate_comparison(comparison, centre=centre, seed=seed, further=False, with_trust=False)
+        evaluation = evaluate_comparison(comparison, centre=centre, seed=seed)
     data = audit_data(project, comparison.among(transforms))
     verdict = audit_verdict(data, level=level, family=family_of(project.state, transforms), units=project.units)
     with project.lock:

@@ -9,7 +9,6 @@ annotations or over other targets share what is known already.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,9 @@ from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Bools, Floats, Ints, as_points, thinned_rows
+from warpgauge.core.calibration import scaled_left_out
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.known_targets import known_targets
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import FunctionTransform, Transform, as_transform, can_map
 
@@ -32,6 +31,13 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18
 # Up to so many targets are sampled jointly. Of more, every batch of samples has its own random part.
 MOST_JOINT_TARGETS, PART, BATCHES = 1000, 500, 10
+# A target is known where the posterior's standard deviation is at most so many times the one with which a typical
+# annotation is predicted by the others. Fixed on elastix-lung, COPDgene and histology; see docs/validation.md.
+_LIMIT = 1.25
+# Nor is it known where the annotations take less than this share from the standard deviation before them.
+_LEAST = 0.1
+# Fewer annotations say nothing about how well one is predicted by the others.
+_FEWEST = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +105,8 @@ class Comparison:
     scene : Scene
     problems : dict
         Transforms that could not be read, and why.
+    labels : sequence of str
+        What the user calls the annotations, and after them the sealed ones; their numbers by default.
     """
 
     transforms: Mapping[str, Transform]
@@ -113,9 +121,9 @@ class Comparison:
     audited: Floats | None = None
     scene: Scene = field(default_factory=Scene)
     problems: Mapping[str, str] = field(default_factory=dict)
+    labels: Sequence[str] = ()
     _known: Mapping[str, Floats] = field(default_factory=dict, repr=False)
     _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    _lock: Any = field(default_factory=threading.RLock, init=False, repr=False)
 
     @classmethod
     def of(
@@ -142,22 +150,21 @@ class Comparison:
     @property
     def values(self) -> Values:
         """Values of all transforms, (K, n, d); NaN rows where one is not defined."""
-        with self._lock:
-            if "values" not in self._made:
-                points = {
-                    "targets": self.targets,
-                    "annotations": self.annotations.fixed_points,
-                    "sealed": self.targets[:0] if self.sealed is None else self.sealed.fixed_points,
-                    "audited": self.targets[:0] if self.audited is None else self.audited,
-                }
-                unknown = [name for name in points if name not in self._known]
-                ends = np.cumsum([0, *(len(points[name]) for name in unknown)])
-                stacked = [points[name] for name in unknown]
-                every = mapped(self.transforms.values(), np.concatenate([self.targets[:0], *stacked]))
-                new = {name: np.ascontiguousarray(every[:, ends[at] : ends[at + 1]]) for at, name in enumerate(unknown)}
-                self._made["values"] = Values(**{**self._known, **new})
-            found: Values = self._made["values"]
-            return found
+        if "values" not in self._made:
+            points = {
+                "targets": self.targets,
+                "annotations": self.annotations.fixed_points,
+                "sealed": self.targets[:0] if self.sealed is None else self.sealed.fixed_points,
+                "audited": self.targets[:0] if self.audited is None else self.audited,
+            }
+            unknown = [name for name in points if name not in self._known]
+            ends = np.cumsum([0, *(len(points[name]) for name in unknown)])
+            stacked = [points[name] for name in unknown]
+            every = mapped(self.transforms.values(), np.concatenate([self.targets[:0], *stacked]))
+            new = {name: np.ascontiguousarray(every[:, ends[at] : ends[at + 1]]) for at, name in enumerate(unknown)}
+            self._made["values"] = Values(**{**self._known, **new})
+        found: Values = self._made["values"]
+        return found
 
     @property
     def defined(self) -> Bools:
@@ -172,11 +179,10 @@ class Comparison:
         prior mean, which is the confirmed starting alignment) and the references of the panel that are defined there:
         whichever lies farthest from what the annotations expect. So leaving out what is hard brings no gain.
         """
-        with self._lock:
-            if "counted" not in self._made:
-                self._made["counted"] = self._filled()
-            found: Floats = self._made["counted"]
-            return found
+        if "counted" not in self._made:
+            self._made["counted"] = self._filled()
+        found: Floats = self._made["counted"]
+        return found
 
     def _filled(self) -> Floats:
         missing = ~self.defined
@@ -193,11 +199,14 @@ class Comparison:
     @property
     def known(self) -> Bools:
         """Targets that the annotations inform, (n,)."""
-        with self._lock:
-            if "known" not in self._made:
-                self._made["known"] = known_targets(self.posterior, self.targets)
-            found: Bools = self._made["known"]
-            return found
+        if "known" not in self._made:
+            self._made["known"] = known_targets(self.posterior, self.targets)
+        found: Bools = self._made["known"]
+        return found
+
+    def label(self, row: int) -> str:
+        """Return what the user calls an annotation."""
+        return self.labels[row] if self.labels else f"annotation {row + 1}"
 
     @property
     def landmark_errors(self) -> Floats:
@@ -251,14 +260,6 @@ class Comparison:
             _known=known,
         )
 
-    def beside_panel(self, names: Iterable[str]) -> Comparison:
-        """Return the comparison of some of the transforms, each counted as beside all references of the panel."""
-        found = self.among(names)
-        rows = [list(self.transforms).index(name) for name in found.transforms]
-        found = replace(found, panel=self.panel, _known=dict(vars(found.values)))
-        found._made.update(counted=np.ascontiguousarray(self.counted[rows]), known=self.known)
-        return found
-
     def opened(self) -> Comparison:
         """Return the comparison by all answers: the sealed ones count like the others from now on."""
         if self.sealed is None or not len(self.sealed):
@@ -274,16 +275,13 @@ class Comparison:
         seen = self.seen.get(name, np.zeros(later, dtype=bool))
         return np.concatenate([np.zeros(len(self.annotations), dtype=bool), ~seen])
 
-    def given(self, posterior: Posterior) -> Comparison:
-        """Return the comparison by another posterior, of annotations at the same points."""
-        return replace(self, posterior=posterior, _known=dict(vars(self.values)))
-
     def without(self, rows: ArrayLike) -> Comparison:
         """Return the comparison without the annotations of some rows; its posterior does not know them."""
         kept = np.setdiff1d(np.arange(len(self.annotations)), np.asarray(rows, dtype=np.int64))
         posterior = self.posterior.prior.condition(self.annotations[kept], calibrate=self.posterior.calibrates)
         known = {**vars(self.values), "annotations": np.ascontiguousarray(self.values.annotations[:, kept])}
-        return replace(self, posterior=posterior, _known=known)
+        labels = [self.labels[row] for row in kept] if self.labels else ()
+        return replace(self, posterior=posterior, labels=labels, _known=known)
 
     def values_of(self, others: Mapping[str, Transform]) -> Floats:
         """Values (K, n, d) of given transforms at the targets: those known where they are among these, else mapped."""
@@ -313,6 +311,21 @@ def mapped(transforms: Iterable[Transform], points: Floats) -> Floats:
             out[k, rows] = one.map(points[rows])
     out[~np.isfinite(out).all(axis=2)] = np.nan
     return out
+
+
+def known_targets(posterior: Posterior, targets: Floats) -> Bools:
+    """Return at which of (n, d) targets the annotations say as much as where they were checked against each other.
+
+    There, errors are about as large as where each annotation was left out. Farther away nothing has tested the model.
+    """
+    annotations = posterior.annotations
+    if len(annotations) < _FEWEST:
+        return np.zeros(len(targets), dtype=bool)
+    latent = scaled_left_out(posterior).covariances - posterior.prior.total_noise(annotations.covariances)
+    usual = np.median(np.sqrt(np.maximum(np.trace(latent, axis1=1, axis2=2), 0.0) / posterior.d))
+    deviation = posterior.standard_deviation(targets)
+    before = np.sqrt(posterior.scale) * posterior.prior.condition(annotations[:0]).standard_deviation(targets)
+    return np.asarray((deviation <= _LIMIT * usual) & (deviation <= (1 - _LEAST) * before))
 
 
 def landmark_table(comparison: Comparison) -> list[dict[str, Any]]:

@@ -2,39 +2,36 @@
 
 The command line, the page, studies, the demonstration and the report all come through here, so that one project has
 one set of numbers. A verdict rests on the annotations in force alone: the default model is fitted to them when the
-verdict is asked for, not when a session last refitted. Weights that `warpgauge fit` learned from other projects stay as
-they are, and projects with ``model = "paper"`` keep the paper's.
+verdict is asked for, not when a session last refitted. Projects with ``model = "paper"`` keep the paper's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from warpgauge.candidates import targets_from_mask
-from warpgauge.core.annotation_budget import CAP
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.parallel import one_blas_thread
+from warpgauge.core.arrays import Floats
 from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
-from warpgauge.evaluation.diagnostics import trust
-from warpgauge.evaluation.flags import LATE, MASKED, RATER_OFFSET, Flag
-from warpgauge.evaluation.judge import CENTRES, judge_of
+from warpgauge.evaluation.flags import Flag, doubt, late, masked, rater_offset, raters_far
+from warpgauge.evaluation.judge import CENTRES, Judge, judge_of
 from warpgauge.evaluation.leaks import FEWEST
-from warpgauge.evaluation.paper_judge import PaperJudge
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import Scoring, scored
 from warpgauge.io.transforms import AffineTransform
 from warpgauge.project import Project
 from warpgauge.session.doubts import checked, transform_findings
+from warpgauge.session.fused_annotations import LocatedAnnotations
 from warpgauge.session.prior import PAPER, current_prior
-from warpgauge.session.reading import annotations_of, posterior_of, rater_offsets
+from warpgauge.session.reading import posterior_of, rater_offsets, view_of
 from warpgauge.session.seals import once_sealed
 
 BASELINE = "identity"
@@ -51,15 +48,14 @@ def with_baseline(transforms: Mapping[str, Any], d: int) -> dict[str, Any]:
     return {**transforms, BASELINE: AffineTransform(np.eye(d), np.zeros(d), BASELINE)}
 
 
-@one_blas_thread()
 def evaluate_comparison(
     comparison: Comparison,
     *,
     centre: str = "candidates",
-    further: bool = True,
-    with_trust: bool = True,
     margin: float | None = None,
-    **options: Any,
+    samples: int = 1000,
+    seed: int = 0,
+    tolerance: float | None = None,
 ) -> Evaluation:
     """Judge the transforms of a comparison.
 
@@ -68,12 +64,10 @@ def evaluate_comparison(
     comparison : Comparison
     centre : {"candidates", "prior"}
         By what the transforms are judged: `judge`, or the posterior itself as in the paper.
-    further, with_trust : bool
-        Whether the number of further annotations is estimated, and whether calibration is.
     margin : float, optional
         Smallest difference of two scores that matters, in world units; 0.1 pixels by default, or 0 without a grid.
-    **options
-        ``samples``, ``seed`` and ``tolerance``, as `evaluate` takes them.
+    samples, seed, tolerance
+        As `evaluate` takes them.
     """
     if centre not in CENTRES:
         raise InvalidInputError(f"centre must be one of {', '.join(CENTRES)}, got {centre!r}.")
@@ -84,13 +78,10 @@ def evaluate_comparison(
         )
     grid = comparison.scene.grid
     opened = comparison.opened()
-    truth = PaperJudge(opened.posterior) if centre == "prior" else judge_of(comparison)
+    truth = Judge(opened) if centre == "prior" else judge_of(comparison)
     smallest = (0.0 if grid is None else MARGIN_PX * grid.pixel) if margin is None else margin
-    how = Scoring(
-        diagonal=None if grid is None else grid.diagonal, margin=smallest, further=CAP if further else 0, **options
-    )
-    found = scored(truth, opened, how)
-    return found.trusted(trust(opened.posterior)) if with_trust else found
+    how = Scoring(samples=samples, seed=seed, tolerance=tolerance, margin=smallest)
+    return scored(truth, opened, how)
 
 
 def project_posterior(project: Project) -> Posterior:
@@ -101,7 +92,7 @@ def project_posterior(project: Project) -> Posterior:
         return posterior_of(project)
     noise = bool(fits and fits[-1].fitted_noise)
     prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
-    return fitted_posterior(prior, annotations_of(project), project.fixed_grid.extent, noise=noise)
+    return fitted_posterior(prior, view_of(project).located.annotations, project.fixed_grid.extent, noise=noise)
 
 
 def evaluate_project(
@@ -109,7 +100,10 @@ def evaluate_project(
     transforms: Mapping[str, Any] | None = None,
     *,
     centre: str = "candidates",
-    **options: Any,
+    margin: float | None = None,
+    samples: int = 1000,
+    seed: int = 0,
+    tolerance: float | None = None,
 ) -> Evaluation:
     """Evaluate a project's transforms over its targets, with its current annotations.
 
@@ -120,12 +114,17 @@ def evaluate_project(
         All transforms of the project by default; one that cannot be read raises.
     centre : {"candidates", "prior"}
         By what the transforms are judged; projects with ``model = "paper"`` always by their posterior.
-    **options
-        As `evaluate_comparison` takes them: ``samples``, ``seed``, ``tolerance``, ``margin``, ``further``,
-        ``with_trust``.
+    margin, samples, seed, tolerance
+        As `evaluate_comparison` takes them.
     """
+    comparison = project_comparison(project, transforms)
     return evaluate_comparison(
-        project_comparison(project, transforms), centre=project_centre(project, centre), **options
+        comparison,
+        centre=project_centre(project, centre),
+        margin=margin,
+        samples=samples,
+        seed=seed,
+        tolerance=tolerance,
     )
 
 
@@ -138,71 +137,91 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
     """Return the comparison of a project's transforms, the identity as a baseline among them."""
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
+    every = with_baseline(transforms, project.d)
     grid = project.fixed_grid
-    targets = project.judged_targets
-    scene = Scene(grid, grid.units, project.document.targets.region, project.missing)
-    every, posterior = with_baseline(transforms, project.d), project_posterior(project)
-    panel = tuple(name for name in project.reference_names() if name in every)
-    about = {"baseline": BASELINE, "panel": panel, "audited": audited_points(project), "scene": scene}
+    posterior = project_posterior(project)
+    located = view_of(project).located
+    labels = annotation_labels(project, located)
+    references = tuple(name for name in project.reference_names() if name in every)
     answers = once_sealed(project)
-    if not answers.rows.any():
-        return with_doubts(project, Comparison.of(every, targets, posterior, **about))
-    given, rows = posterior.annotations, answers.rows
-    seen = {name: ~answers.hidden_from(project, name) for name in every if name not in (*panel, BASELINE)}
-    late = tuple(
-        Flag(LATE, transform=name, numbers={"changed": float(answers.is_changed(project, name))})
-        for name, known in seen.items()
-        if (~known).sum() < FEWEST
+    order = np.concatenate([np.flatnonzero(~answers.rows), np.flatnonzero(answers.rows)])
+    given = Comparison.of(
+        every,
+        project.judged_targets,
+        posterior,
+        baseline=BASELINE,
+        panel=references,
+        audited=audited_points(project),
+        scene=Scene(grid, grid.units, project.document.targets.region, project.missing),
+        labels=tuple(labels[row] for row in order),
     )
+    notes = [*_masked(project), *_of_raters(project, located, labels)]
+    if answers.rows.any():
+        annotations = posterior.annotations
 
-    def conditioned(annotations: Annotations) -> Posterior:
-        return posterior.prior.condition(annotations, calibrate=posterior.calibrates)
+        def conditioned(known: Annotations) -> Posterior:
+            return posterior.prior.condition(known, calibrate=posterior.calibrates)
 
-    sealed, whole = given[rows], conditioned(Annotations.concatenate([given[~rows], given[rows]]))
-    opened = {"sealed": sealed, "seen": seen, "whole": whole, "notes": late}
-    return with_doubts(project, Comparison.of(every, targets, conditioned(given[~rows]), **about, **opened))
+        tested = [name for name in every if name not in (*references, BASELINE)]
+        seen = {name: ~answers.hidden_from(project, name) for name in tested}
+        notes += [
+            late(name, answers.is_changed(project, name)) for name, known in seen.items() if (~known).sum() < FEWEST
+        ]
+        given = replace(
+            given,
+            posterior=conditioned(annotations[np.flatnonzero(~answers.rows)]),
+            sealed=annotations[np.flatnonzero(answers.rows)],
+            seen=seen,
+            whole=conditioned(annotations[order]),
+        )
+    return replace(given, notes=(*notes, *_doubts(project, given)), _known=dict(vars(given.values)))
+
+
+def annotation_labels(project: Project, located: LocatedAnnotations) -> list[str]:
+    """Return what the user calls each annotation: its name in the file that it came from, or its number."""
+    queries = project.state.queries
+    return [queries[at].name or f"annotation {row}" for row, at in enumerate(located.locations, 1)]
 
 
 def _masked(project: Project) -> list[Flag]:
     """Flag the share of the area that the targets stand for which the mask of the project leaves without any."""
-    mask, area = project.masked_missing, project.fixed_foreground
+    mask = project.masked_missing
     if mask is None:
         return []
-    share, of = mask.share, "fixed image"
+    area = project.fixed_foreground
+    share = mask.share
+    of = "fixed image"
     if project.document.targets.region in ("foreground", "mask") and area is not None and not area.whole:
         lattice = targets_from_mask(area.mask, area.grid, _LATTICE, method="regular")
-        share, of = float(mask.contains(lattice).mean()), "fixed image's foreground"
-    return [Flag(MASKED, numbers={"share": share}, text=of)] if share else []
+        share = float(mask.contains(lattice).mean())
+        of = "fixed image's foreground"
+    return [masked(share, of)] if share else []
 
 
-def _offsets(project: Project) -> list[Flag]:
-    """Flag raters who are offset from the others by a constant."""
-    return [
-        Flag(
-            RATER_OFFSET,
-            numbers={**dict(zip("xyz", one.offset.tolist(), strict=False)), "size": one.size, "p": one.p,
-                     "error": float(np.linalg.norm(one.error))},
-            units=project.units,
-            text=one.rater,
-        )
-        for one in rater_offsets(project)
-    ]  # fmt: skip
+def _of_raters(project: Project, located: LocatedAnnotations, labels: Sequence[str]) -> list[Flag]:
+    """Flag raters who are offset from the others, and single marks of a rater that lie far from those of the others."""
+    placements = []
+    for marks in located.marks:
+        moves: dict[str, Floats] = {
+            mark.rater: np.subtract(mark.placement.moving, mark.fixed_point) for mark in marks
+        }  # fmt: skip
+        placements.append(moves)
+    far = raters_far(placements, labels, project.units)
+    return [*far, *(rater_offset(one, project.units) for one in rater_offsets(project))]
 
 
-def with_doubts(project: Project, comparison: Comparison) -> Comparison:
-    """Add the doubts about the project's transforms."""
-    grids, units = (project.fixed_grid, project.moving_grid), project.units
-    notes = [*_masked(project), *_offsets(project)]
-    values, given = comparison.values, comparison.annotations
-    for row, (name, transform) in enumerate(comparison.transforms.items()):
-        if name == comparison.baseline:
-            if not np.allclose(values.targets[row], comparison.targets, rtol=0, atol=1e-6):
-                raise InvalidInputError(
-                    f"The name {name!r} stands for no transform at all, which every comparison has; choose another "
-                    "name."
-                )
-            continue
-        check = checked(transform, given, grids)
-        found = transform_findings(values.targets[row], comparison.targets, given, grids, check)
-        notes += [Flag(one.code, transform=name, numbers=one.numbers, units=units, text=one.text) for one in found]
-    return replace(comparison, notes=(*comparison.notes, *notes), _known=dict(vars(values)))
+def _doubts(project: Project, comparison: Comparison) -> list[Flag]:
+    """Flag transforms whose files were probably misread or do not belong to the images."""
+    grids = (project.fixed_grid, project.moving_grid)
+    annotations = comparison.annotations
+    flags = []
+    for (name, transform), values in zip(comparison.transforms.items(), comparison.values.targets, strict=True):
+        if name != comparison.baseline:
+            check = checked(transform, annotations, grids)
+            findings = transform_findings(values, comparison.targets, annotations, grids, check)
+            flags += [doubt(finding, name, project.units) for finding in findings]
+        elif not np.allclose(values, comparison.targets, rtol=0, atol=1e-6):
+            raise InvalidInputError(
+                f"The name {name!r} stands for no transform at all, which every comparison has; choose another name."
+            )
+    return flags

@@ -1,37 +1,54 @@
-"""Result of an evaluation, as values, rows and JSON, and the summaries of errors over the targets that it holds."""
+"""Result of an evaluation, as values, table, rows and JSON."""
 
 from __future__ import annotations
 
+import html
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.error_scores import norm_name
 from warpgauge.core.process import Posterior
-from warpgauge.display import Tabular, counted
+from warpgauge.display import Tabular, counted, html_table, percent, rounded, shown_units
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import columns, sentences
+from warpgauge.evaluation.calibration import Trust
 from warpgauge.evaluation.comparison import Comparison
-from warpgauge.evaluation.diagnostics import Trust
-from warpgauge.evaluation.flags import EXCLUDED, LEAK, Flag
+from warpgauge.evaluation.flags import Flag
+from warpgauge.evaluation.judge import Judge
 from warpgauge.evaluation.regularity import Regularity
-from warpgauge.evaluation.truth import Truth
 from warpgauge.evaluation.verdict import Verdict
 from warpgauge.io.transforms import Transform
 
-# What users call them; the first, second and fifth are the norms 1, 2 and infinity.
-STATISTICS = ("mean", "rms", "median", "p90", "max")
-RELATIVE = ("relative_mean", "relative_median", "relative_max")
+# Name of the norm that ranks, decides and is shown: the root mean square.
+PRIMARY = "2"
 INTERVAL_LEVEL = 0.90
+# Norms that have a name: the statistic that equals each, and what people call it.
+_STATISTICS = {"1": "mean", PRIMARY: "rms", "inf": "max"}
+_WORDS = {"1": "mean error", PRIMARY: "root mean square (RMS) error", "inf": "largest error"}
+_HEADS = {"1": "mean error", PRIMARY: "RMS error", "inf": "largest error"}
+
+
+def statistic_of(norm: str) -> str:
+    """Return the name of the statistic that equals a norm."""
+    return _STATISTICS.get(norm, f"norm {norm}")
+
+
+def score_words(norm: str) -> str:
+    """Return the words for a norm."""
+    return _WORDS.get(norm, f"{norm}-norm of the error")
+
+
+def score_head(norm: str, units: str) -> str:
+    """Return the heading of a column or axis with scores of a norm."""
+    return f"{_HEADS.get(norm, score_words(norm))} ({units})"
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean, median and central credible interval of one number over posterior samples."""
+    """Mean, median and central 90 % credible interval of one number over draws."""
 
     mean: float
     median: float
@@ -39,23 +56,22 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, draws: Floats, sound: Bools | None = None, level: float = INTERVAL_LEVEL) -> Interval:
-        """Summarise draws of a number; the median is that of the sound ones, in which nothing has failed unseen."""
-        tail = (1 - level) / 2
-        low, high = np.quantile(draws, [tail, 1 - tail])
-        median = np.median(draws if sound is None else draws[sound])
-        return cls(float(np.mean(draws)), float(median), float(low), float(high))
+    def of(cls, draws: Floats, ends: Floats | None = None) -> Interval:
+        """Summarise draws of a number; its ends may come from draws that also hold failures nobody met."""
+        tail = (1 - INTERVAL_LEVEL) / 2
+        low, high = np.quantile(draws if ends is None else ends, [tail, 1 - tail])
+        median = float(np.median(draws))
+        return cls(float(np.mean(draws)), median, min(float(low), median), float(high))
 
 
-def summaries(lengths: Floats, tolerance: float | None = None, diagonal: float | None = None) -> dict[str, Floats]:
+def summaries(lengths: Floats, tolerance: float | None = None) -> dict[str, Floats]:
     """Summaries of error lengths over the last axis.
 
     ``mean``, ``rms``, ``median``, ``p90`` (90th percentile, linear between order statistics) and ``max``, in world
-    units; with a tolerance ``above_tolerance``, the share of lengths strictly above it; with a diagonal
-    ``relative_mean``, ``relative_median`` and ``relative_max``, divided by it.
+    units; with a tolerance ``above_tolerance``, the share of lengths strictly above it.
     """
     middle, high = np.quantile(lengths, [0.5, 0.9], axis=-1)
-    result = {
+    found = {
         "mean": np.asarray(lengths.mean(axis=-1)),
         "rms": np.asarray(np.sqrt(np.mean(np.square(lengths), axis=-1))),
         "median": np.asarray(middle),
@@ -63,17 +79,8 @@ def summaries(lengths: Floats, tolerance: float | None = None, diagonal: float |
         "max": np.asarray(lengths.max(axis=-1)),
     }
     if tolerance is not None:
-        result["above_tolerance"] = np.asarray(np.mean(lengths > tolerance, axis=-1))
-    if diagonal is not None:
-        result.update({name: np.asarray(result[name.removeprefix("relative_")] / diagonal) for name in RELATIVE})
-    return result
-
-
-def positive(value: float | None, name: str) -> float | None:
-    """Check an optional positive number."""
-    if value is not None and not (np.isfinite(value) and value > 0):
-        raise InvalidInputError(f"{name} must be a positive number of world units, got {value!r}.")
-    return None if value is None else float(value)
+        found["above_tolerance"] = np.asarray(np.mean(lengths > tolerance, axis=-1))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,30 +92,33 @@ class TransformScores:
     landmark : dict
         Classical score at the annotated points; None where the transform's values there are not known.
     score : dict
-        The score that ranks: by a judge the median of the true error over its samples; by the paper's posterior the
+        The score that ranks: by a judge the median of the true error over its draws; by the paper's posterior the
         distance from its mean over the targets.
     interval : dict
         Central 90 % credible interval of the true score.
     expected_squared_error, root_expected_squared_error : float
-        Posterior expectation of the mean squared error over the targets, and its root.
-    probability_best, expected_rank : dict
-        Over posterior samples.
-    rank_probabilities : dict
-        Probability of each rank, best first.
+        Expectation of the mean squared error over the targets, and its root.
+    probability_best : dict
+        Probability of having the smallest error; that of near copies is of all of them together.
+    expected_rank, rank_probabilities : dict
+        Mean rank, and the probability of each rank, best first.
     outside : float
         Share of the targets outside the transform's domain.
-    vetted : bool
-        Whether it cannot have seen the annotations: a reference of the panel, or one that passed the leak test.
+    group : int or None
+        Number of its tied group, from 1; None of a transform that is not ranked.
+    copy_of : str or None
+        The transform that this one is a near copy of.
     statistics : dict of Interval
-        Over joint posterior samples: ``mean``, ``rms``, ``median``, ``p90``, ``max`` of the error over the targets,
-        ``above_tolerance`` where a tolerance was given, ``relative_mean``, ``relative_median`` and ``relative_max``
-        where a diagonal was.
+        ``mean``, ``rms``, ``median``, ``p90``, ``max`` of the error over the targets, and ``above_tolerance`` where a
+        tolerance was given.
     landmark_statistics : dict or None
         The same numbers at the annotated points alone, the classical way; None as for ``landmark``.
     regularity : Regularity or None
         None where it was not asked for, or cannot be computed from mapped points alone.
     flags : tuple of warpgauge.evaluation.Flag
         What a person should look at before reading these scores.
+    vetted : bool
+        Whether it cannot have seen the annotations: a reference, or one that passed the leak test.
     """
 
     name: str
@@ -121,6 +131,8 @@ class TransformScores:
     expected_rank: dict[str, float]
     rank_probabilities: dict[str, list[float]]
     outside: float
+    group: int | None = None
+    copy_of: str | None = None
     statistics: dict[str, Interval] = field(default_factory=dict)
     landmark_statistics: dict[str, float] | None = None
     regularity: Regularity | None = None
@@ -129,7 +141,35 @@ class TransformScores:
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values."""
-        return {**asdict(self), "flags": [one.to_dict() for one in self.flags]}
+        return asdict(self)
+
+    def row(self) -> dict[str, Any]:
+        """All numbers in one flat row."""
+        found: dict[str, Any] = {"transform": self.name}
+        for norm, score in self.score.items():
+            low, high = self.interval[norm]
+            found |= {
+                f"landmark_{norm}": self.landmark[norm],
+                f"score_{norm}": score,
+                f"low_{norm}": low,
+                f"high_{norm}": high,
+                f"probability_best_{norm}": self.probability_best[norm],
+                f"expected_rank_{norm}": self.expected_rank[norm],
+            }
+        found |= {
+            "group": self.group,
+            "copy_of": self.copy_of or "",
+            "outside": self.outside,
+            "vetted": "yes" if self.vetted else "no",
+            "expected_squared_error": self.expected_squared_error,
+            "root_expected_squared_error": self.root_expected_squared_error,
+        }
+        for name, one in self.statistics.items():
+            found[f"landmark_{name}"] = (self.landmark_statistics or {}).get(name)
+            found |= {name: one.median, f"{name}_low": one.low, f"{name}_high": one.high}
+        if self.regularity is not None:
+            found |= {"folding": self.regularity.folding, "sd_log_jacobian": self.regularity.sd_log_jacobian}
+        return {**found, "flags": ", ".join(flag.code for flag in self.flags)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,68 +180,53 @@ class Evaluation(Tabular):
     ----------
     comparison : Comparison
         What was compared: the transforms with their values, the targets, and the posterior.
-    judged_by : Truth
+    judged_by : Judge
         The model of the truth that the scores were made with.
     scores : dict
         :class:`TransformScores` by name.
     norms : tuple of str
     win_probability : (K, K) array
-        Probability that the row's transform has a smaller mean squared error than the column's: exact by a posterior,
-        from samples by an average.
+        Probability that the row's transform has a smaller mean squared error than the column's: counted over draws, or
+        exact by a posterior.
     verdict : Verdict
-        What they say: codes and numbers, and as text the sentence.
+        What they say: codes and numbers, and as text at most five lines.
     known : (n,) array of bool
         Targets that the annotations inform.
-    excluded : (m, d) array
-        Targets, of at most 1000 that were looked at, where the annotations exclude every method; none where they are so
-        few that no flag names them.
     seed : int
-        Of the samples.
-    tolerance, diagonal : float or None
+        Of the draws.
+    tolerance : float or None
         As given, in world units.
     candidate_weights : dict or None
-        By a judge: weight of each transform in the median about which the truth is modelled. None by a posterior.
+        Weight of each transform that testifies in the median about which the truth is modelled. None by a posterior.
     sampled_targets : int
-        Number of targets that each sample was drawn at.
+        Number of targets of each joint draw.
     without_flagged : Evaluation or None
         The same without the annotations that are flagged as gross errors; None where none is.
     draws : dict
-        Posterior draws (samples, K) of each norm (under ``"norm 2"`` and so on) and of each statistic.
-    trust : Trust or None
-        Calibration of the model; None where it was not asked for.
+        Draws (samples, K) of each norm and statistic, failures that no annotation met included.
     """
 
     comparison: Comparison = field(repr=False)
-    judged_by: Truth = field(repr=False)
+    judged_by: Judge = field(repr=False)
     scores: dict[str, TransformScores]
     norms: tuple[str, ...]
     win_probability: Floats
     verdict: Verdict
     known: Bools = field(repr=False)
-    excluded: Floats = field(repr=False)
     seed: int
     tolerance: float | None = None
-    diagonal: float | None = None
     candidate_weights: dict[str, float] | None = None
     sampled_targets: int = 0
     without_flagged: Evaluation | None = None
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)
-    trust: Trust | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was compared and the model: functions among the transforms cannot be pickled.
-
-        Numbers, tables and verdict are kept.
-        """
+        """Leave out what was compared and the model: functions among the transforms cannot be pickled."""
         return {**self.__dict__, "comparison": None, "judged_by": None}
-
-    def trusted(self, trust: Trust) -> Evaluation:
-        """Return the evaluation with what is known of its model."""
-        return replace(self, trust=trust, verdict=self.verdict.with_trust(trust))
 
     @property
     def posterior(self) -> Posterior:
-        """What the annotations alone say: for maps and calibration."""
+        """What the annotations alone say: for maps."""
         return self.comparison.posterior
 
     @property
@@ -210,48 +235,38 @@ class Evaluation(Tabular):
         return dict(self.comparison.transforms)
 
     @property
-    def problems(self) -> dict[str, str]:
-        """Transforms that could not be read, and why."""
-        return {} if self.comparison is None else dict(self.comparison.problems)
+    def trust(self) -> Trust | None:
+        """Calibration of the model that the numbers come from; None without annotations."""
+        return self.verdict.trust
 
     @property
     def region(self) -> str:
         """What the targets stand for, in words: "the foreground of the fixed image"; empty where not stated."""
-        return "" if self.verdict.region is None else self.verdict.region.words
-
-    @property
-    def target_sentence(self) -> str:
-        """What errors are averaged over, in a sentence."""
-        return sentences.targets(self.verdict)
+        return self.verdict.region_words
 
     @property
     def annotations(self) -> int:
         """Number of annotations behind it."""
-        return self.verdict.counts["annotations"]
+        return self.verdict.annotations
 
     @property
     def targets(self) -> int:
         """Number of targets that errors count over."""
-        return self.verdict.counts["targets"]
+        return self.verdict.targets
 
     @property
     def samples(self) -> int:
-        """Number of posterior samples."""
-        return self.verdict.counts["samples"]
+        """Number of draws."""
+        return self.verdict.samples
 
     @property
     def tied(self) -> list[list[str]]:
-        """The ranking by the 2-norm in groups.
+        """The ranking in groups.
 
         A transform is in the group of a better one that does not beat it with probability 0.95 or more, or by more
         than the margin.
         """
         return [list(group) for group in self.verdict.groups]
-
-    @property
-    def further(self) -> FurtherAnnotations | None:
-        """How many more annotations would decide; None where nothing is undecided or it was not asked for."""
-        return self.verdict.further
 
     @property
     def units(self) -> str | None:
@@ -274,15 +289,11 @@ class Evaluation(Tabular):
         return self.verdict.flags
 
     @property
-    def notices(self) -> list[str]:
-        """Sentences to read before the verdict: every flag, and the verdict without flagged annotations."""
-        found = [flag.sentence for flag in self.flags if flag.code != EXCLUDED]  # the verdict itself tells of those
-        rows = [flag.row for flag in self.flags if flag.row is not None]
-        if rows and self.without_flagged is not None:
-            found.append(sentences.without(rows, self.without_flagged.verdict))
-        return found
+    def norm(self) -> str:
+        """The norm that is shown: the root mean square where there is one, otherwise the first."""
+        return self.verdict.norm
 
-    def ranking(self, norm: str | float = columns.PRIMARY) -> list[str]:
+    def ranking(self, norm: str | float = PRIMARY) -> list[str]:
         """Names from best to worst by the score.
 
         Transforms that the leak test found to have seen annotations are left out.
@@ -290,21 +301,13 @@ class Evaluation(Tabular):
         key = norm if isinstance(norm, str) else norm_name(norm)
         if key not in self.norms:
             raise InvalidInputError(f"The evaluation has the norms {', '.join(self.norms)}, not {key}.")
-        leaked = {flag.transform for flag in self.flags if flag.code == LEAK}
-        ranked = [name for name in self.scores if name not in leaked]
+        ranked = [name for name in self.scores if name not in self.verdict.disqualified]
         return sorted(ranked, key=lambda name: self.scores[name].score[key])
 
     def probability_below(self, name: str, value: float, statistic: str = "rms") -> float:
-        """Posterior probability that a statistic of a transform's true error is at most ``value``.
+        """Probability that a statistic of a transform's true error is at most ``value``, in the statistic's own unit.
 
-        Parameters
-        ----------
-        name : str
-            Of the transform.
-        value : float
-            In the statistic's own unit.
-        statistic : str
-            ``mean``, ``rms``, ``median``, ``p90``, ``max``, or another that the evaluation has.
+        Statistics are ``mean``, ``rms``, ``median``, ``p90``, ``max``, and others that the evaluation has.
         """
         if name not in self.scores:
             raise InvalidInputError(f"There is no transform {name!r}; there are {', '.join(self.scores)}.")
@@ -314,76 +317,76 @@ class Evaluation(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain Python values (not the draws)."""
-        found = {
-            "verdict": str(self.verdict),
+        return {
             **self.verdict.to_dict(),
-            "annotations": self.annotations,
-            "targets": self.targets,
-            "samples": self.samples,
             "seed": self.seed,
             "tolerance": self.tolerance,
-            "diagonal": self.diagonal,
             "norms": list(self.norms),
             "ranking": {norm: self.ranking(norm) for norm in self.norms},
-            "tied": self.tied,
-            "units": self.units,
-            "baseline": self.baseline,
-            "margin": self.margin,
-            "flags": [one.to_dict() for one in self.flags],
             "sampled_targets": self.sampled_targets,
             "without_flagged": None if self.without_flagged is None else self.without_flagged.to_dict(),
-            "further_annotations": None if self.further is None else asdict(self.further),
             "candidate_weights": self.candidate_weights,
             "transforms": {name: scores.to_dict() for name, scores in self.scores.items()},
-            "rows": columns.cells(self, columns.JSON),
             "win_probability": {
                 name: dict(zip(self.scores, row.tolist(), strict=True))
                 for name, row in zip(self.scores, self.win_probability, strict=True)
             },
+            "unreadable": {} if self.comparison is None else dict(self.comparison.problems),
         }
-        if self.verdict.region is not None:
-            found |= {
-                "target_set": {"region": self.region, "sentence": self.target_sentence},
-                "units": self.units or "px",
-                "unreadable": self.problems,
-                "trust": None if self.trust is None else self.trust.sentence,
-            }
-        return found
 
     def to_json(self) -> str:
         """All numbers as JSON."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
-    @property
-    def norm(self) -> str:
-        """The norm that is shown: the root mean square where there is one, otherwise the first."""
-        return columns.shown_norm(self.norms)
-
     def rows(self) -> list[dict[str, Any]]:
         """One flat row per transform, in the order given."""
-        return columns.cells(self, columns.CSV)
+        return [one.row() for one in self.scores.values()]
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return the columns and rows of the table that `print` and the command line show, the best transform first."""
-        shown = columns.shown(self, columns.TERMINAL)
-        rows = [[columns.written(one.unit, one.value(row)) for one in shown] for row in columns.standing(self)]
-        return columns.headings(self, columns.TERMINAL), rows
+        rows = self.verdict.rows
+        norm = self.norm
+        columns: dict[str, list[Any]] = {
+            "transform": [one.name for one in rows],
+            "landmarks": [rounded(one.landmark[norm]) for one in rows],
+        }
+        if not self.verdict.is_too_few:
+            columns |= {
+                "error": [rounded(one.score[norm]) for one in rows],
+                "90 % interval": [" to ".join(map(rounded, one.interval[norm])) for one in rows],
+            }
+        columns["P(best)"] = [self.verdict.shown_probability(one) for one in rows]
+        if any(one.outside > 0 for one in rows):
+            columns["outside"] = [percent(one.outside) for one in rows]
+        if self.verdict.references:
+            columns["vetted"] = ["yes" if one.vetted else "no" for one in rows]
+        if self.tolerance is not None and not self.verdict.is_too_few:
+            head = f"> {self.tolerance:g}{f' {shown_units(self.units)}' if self.units else ''}"
+            columns[head] = [percent(one.statistics["above_tolerance"].median) for one in rows]
+        return list(columns), [list(cells) for cells in zip(*columns.values(), strict=True)]
 
     @property
     def title(self) -> str:
         """What the errors are, over how many targets and from how many annotations."""
-        return sentences.title(self.verdict)
+        error = score_head(self.norm, "").removesuffix(" ()")
+        unit = f" in {shown_units(self.units)}" if self.units else ""
+        return f"{error}{unit} over {self.target_words}, from {counted(self.annotations, 'annotation')}"
 
     @property
-    def sentences_before(self) -> list[str]:
-        """What to look at before any score, and whether the model can be trusted."""
-        notices = [f"look at this: {one}" for one in self.notices]
-        return notices if self.trust is None else [*notices, self.trust.sentence]
+    def target_words(self) -> str:
+        """What errors are averaged over."""
+        return counted(self.targets, "target") + (f" in {self.region}" if self.region else "")
 
     @property
     def sentence_after(self) -> str:
-        """The verdict."""
-        return self.verdict.whole
+        """The verdict, line by line."""
+        return str(self.verdict)
+
+    def _repr_html_(self) -> str:
+        lines = "".join(
+            f"<p><b>{name}</b> {html.escape(text)}</p>" for name, text in self.verdict.lines().items() if text
+        )
+        return html_table(*self.table(), self.title) + lines
 
     def __repr__(self) -> str:
         known = f"{counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"
@@ -392,10 +395,12 @@ class Evaluation(Tabular):
         return f"<Evaluation: {counted(len(self.scores), 'transform')} at {known}{named}>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the RMS error of each transform with its 90 % interval, the best at the top; return the axes."""
+        """Draw the error of each transform with its 90 % interval, the best at the top; return the axes."""
         from warpgauge.plots import plot_intervals
 
-        rows = sorted(self.rows(), key=lambda one: one["rms"])
-        label = f"RMS error{f' in {self.units}' if self.units else ''}"
-        values = ([row[key] for row in rows] for key in ("rms", "rms_low", "rms_high"))
-        return plot_intervals([row["transform"] for row in rows], *values, label=label, ax=ax)
+        rows = [self.scores[name] for name in self.ranking(self.norm)]
+        ends = [one.interval[self.norm] for one in rows]
+        label = score_head(self.norm, shown_units(self.units or "")).removesuffix(" ()")
+        scores = [one.score[self.norm] for one in rows]
+        names = [one.name for one in rows]
+        return plot_intervals(names, scores, [low for low, _ in ends], [high for _, high in ends], label=label, ax=ax)

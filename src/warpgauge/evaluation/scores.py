@@ -1,4 +1,4 @@
-"""Scores, intervals and ranks of candidate transforms, with their probabilities."""
+"""`evaluate`: scores, intervals and ranks of transforms, counted over joint draws of the truth."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotation_budget import CAP, FurtherAnnotations, further_by_growth
-from warpgauge.core.arrays import Bools, Floats
-from warpgauge.core.error_scores import displacement_norm, norm_name, rank_distribution
+from warpgauge.core.arrays import Floats
+from warpgauge.core.error_scores import (
+    RankDistribution,
+    ascending,
+    displacement_norm,
+    mean_squared_errors,
+    norm_name,
+    rank_distribution,
+    win_probabilities,
+)
 from warpgauge.core.parallel import one_blas_thread
 from warpgauge.core.process import Posterior
-from warpgauge.display import cell_progress
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.columns import PRIMARY, SCORES, Row, draws_of
-from warpgauge.evaluation.comparison import MOST_JOINT_TARGETS, Comparison, Scene
+from warpgauge.evaluation.comparison import MOST_JOINT_TARGETS, Comparison
 from warpgauge.evaluation.evidence import COPY
-from warpgauge.evaluation.flags import Flag, excluded, undefined, untested
-from warpgauge.evaluation.known_targets import excluded_targets
-from warpgauge.evaluation.panel import missed_share
-from warpgauge.evaluation.paper_judge import as_truth
-from warpgauge.evaluation.regularity import Regularity, regularity
-from warpgauge.evaluation.result import Evaluation, Interval, TransformScores, positive, summaries
-from warpgauge.evaluation.truth import Judgement, Truth
-from warpgauge.evaluation.verdict import COMPANY, DECISIVE, UNSEEN, Region, Verdict
-from warpgauge.geometry import Grid
-from warpgauge.io.transforms import Transform
+from warpgauge.evaluation.flags import Flag, excluded, undefined
+from warpgauge.evaluation.judge import Judge
+from warpgauge.evaluation.regularity import regularity
+from warpgauge.evaluation.result import PRIMARY, Evaluation, Interval, TransformScores, statistic_of, summaries
+from warpgauge.evaluation.verdict import DECISIVE, Verdict
 
-# Where the annotations exclude every method, and all are off by so many times the smallest error, the verdict says so.
-_BEYOND = 2.0
 SAMPLES = 1000
+# Comparing each transform with each exactly takes all pairs of points; a random part of so many serves for more.
+_MOST_POINTS = 4000
 
 
 @dataclass(frozen=True)
@@ -43,47 +44,38 @@ class Scoring:
     samples: int = SAMPLES
     seed: int = 0
     tolerance: float | None = None
-    diagonal: float | None = None
     margin: float = 0.0
-    further: int = CAP
-    regularity_over: Any = True
-    mask: Any = None
-    jacobian_step: float | None = None
+    regularity: bool = True
 
     def __post_init__(self) -> None:
         if int(self.samples) != self.samples or self.samples < 1:
             raise InvalidInputError(f"evaluate needs at least one sample, got {self.samples!r}.")
         if not (np.isfinite(self.margin) and self.margin >= 0):
             raise InvalidInputError(f"margin must be a length of at least 0 in world units, got {self.margin!r}.")
-        for name in ("tolerance", "diagonal"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
+        if self.tolerance is not None and not (np.isfinite(self.tolerance) and self.tolerance > 0):
+            raise InvalidInputError(f"tolerance must be a positive number of world units, got {self.tolerance!r}.")
 
 
-@one_blas_thread()
 def evaluate(
-    truth: Truth | Posterior,
+    truth: Judge | Posterior,
     transforms: Mapping[str, Any],
     targets: ArrayLike,
     norms: Sequence[float] = (1, 2, np.inf),
-    samples: int = 1000,
+    samples: int = SAMPLES,
     seed: int = 0,
     *,
     tolerance: float | None = None,
-    diagonal: float | Grid | None = None,
-    regularity_over: ArrayLike | Grid | bool = True,
-    mask: Any = None,
-    jacobian_step: float | None = None,
-    further: int = CAP,
     margin: float = 0.0,
     baseline: str | None = "identity",
+    regularity: bool = True,
 ) -> Evaluation:
     """Score and rank transforms by what the annotations say about the true one.
 
     Parameters
     ----------
-    truth : Truth
+    truth : Judge or Posterior
         What the truth may be: ``judge(posterior, transforms)``, or the paper's posterior, which knows the annotations
-        only. Scores are medians over the judge's samples, or distances from the posterior's mean as in the paper.
+        only. Scores are medians over the judge's draws, or distances from the posterior's mean as in the paper.
     transforms : mapping of name to transform
         Each an object with ``map``, a callable, or the (n, d) array of the targets already mapped.
     targets : (n, d) array
@@ -91,402 +83,385 @@ def evaluate(
     norms : sequence of float
         The p of Eq. (p_norms).
     samples : int
-        Joint posterior samples behind intervals and ranks.
-    seed : int
+        Joint draws behind intervals and ranks.
     tolerance : float, optional
         Also return the share of targets whose error is above this, in world units.
-    diagonal : float or Grid, optional
-        Also give errors relative to the image's diagonal: its length in world units, or the fixed image's grid.
-    regularity_over : bool, (m, d) array or Grid
-        Where Jacobians are taken: True for the targets, False for nowhere. With a grid, ``mask`` restricts it.
-    mask : array on the grid, optional
-        Not zero where Jacobians count.
-    jacobian_step : float, optional
-        Half the distance of the central differences, in world units; see :func:`warpgauge.evaluation.default_step`.
-    further : int
-        Largest number of further annotations to try where the ranking is undecided; 0 to leave the estimate out.
     margin : float
         Smallest difference of two scores that matters, in world units; transforms that differ by less are tied.
     baseline : str, optional
         Name of the transform that does nothing, where it is among them; the verdict tells the others against it.
+    regularity : bool
+        Whether Jacobians are taken at the targets.
 
     Returns
     -------
     Evaluation
         A target at which a transform is not defined (NaN) counts against it with the error before registration, or that
-        of the panel's worst reference if that is worse; its share is in ``outside``. Scores are over all targets;
-        ``known`` says which of them the annotations inform. Of more than 1000 targets, each of ten batches of samples
-        uses its own random 500; the error that this adds is part of every interval. The maximum over the targets (norm
-        infinity) is then that over 500.
+        of the worst reference if that is worse; its share is in ``outside``. Of more than 1000 targets, each of ten
+        batches of draws uses its own random 500; the error that this adds is part of every interval.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warpgauge as wg
+    >>> x = np.random.default_rng(0).uniform(0, 100, (20, 2))
+    >>> pairs = wg.Annotations.isotropic(x, x + [3.0, 0.0], sd=0.5)
+    >>> posterior = wg.default_posterior(pairs, [100.0, 100.0])
+    >>> moves = {"shift": lambda at: at + [3.0, 1.0], "identity": lambda at: at}
+    >>> found = wg.evaluate(wg.judge(posterior, moves), moves, x, samples=100)
+    >>> found.ranking(), found.verdict.best
+    (['shift', 'identity'], 'shift')
     """
-    grid = diagonal if isinstance(diagonal, Grid) else None
-    how = Scoring(
-        norms, samples, seed, tolerance, diagonal.diagonal if isinstance(diagonal, Grid) else diagonal, margin, further,
-        regularity_over, mask, jacobian_step,
-    )  # fmt: skip
-    model = as_truth(truth)
+    how = Scoring(norms, samples, seed, tolerance, margin, regularity)
+    judge = Judge(Comparison.of({}, None, truth)) if isinstance(truth, Posterior) else truth
     if not transforms or len(np.asarray(targets)) == 0:
         raise InvalidInputError("evaluate needs at least one transform and one target.")
-    scene = Scene(grid, None if grid is None else grid.units)
-    with cell_progress(2) as begin:
-        begin("mapping the targets")
-        found = model.compared(transforms, targets)
-        begin("scoring")
-        return scored(model, replace(found, scene=scene, baseline=baseline if baseline in transforms else None), how)
+    compared = judge.compared(transforms, targets)
+    return scored(judge, replace(compared, baseline=baseline if baseline in transforms else None), how)
 
 
 @one_blas_thread()
-def scored(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation:
+def scored(judge: Judge, comparison: Comparison, how: Scoring) -> Evaluation:
     """Score the transforms of a comparison by a model of the truth."""
-    every = _sampled(truth, comparison, how)
-    whole = Standings.of(truth, comparison, every, how)
-    more = None
-    if how.further and len(whole.groups) < len(whole.judged.order):
-        judged, annotations = whole.judged, len(truth.annotations)
-        more = further_by_growth(judged.order, judged.win, annotations, how.further, int(how.samples))
-    places, about = _excluded(truth, comparison, whole, how)
-    found = (*undefined(comparison), *untested(comparison))
-    flags = (*truth.flags, *found, *comparison.notes, *about)
-    scores = _all_scores(truth, whole, comparison, flags, how)
+    errors = _drawn(judge, comparison, how)
+    standing = Standing.of(judge, comparison, errors, how)
+    names = list(comparison.transforms)
+    smallest = min((standing.scores[statistic_of(PRIMARY)][k] for k in standing.order), default=np.inf)
+    flags = [*judge.flags, *undefined(comparison), *comparison.notes]
+    methods = [names[k] for k in standing.order if names[k] != comparison.baseline]
+    if judge.folds is not None and methods:
+        flags += excluded(comparison.part(MOST_JOINT_TARGETS, how.seed).among(methods), float(smallest))
+    further = None
+    distinct = [[k for k in group if k not in standing.copy_of] for group in standing.groups]
+    if any(len(group) > 1 for group in distinct):
+        order = [k for group in distinct for k in group]
+        further = further_by_growth(order, standing.win, len(judge.annotations), CAP, int(how.samples))
+    scores = {name: _scores_of(k, judge, comparison, errors, standing, flags, how) for k, name in enumerate(names)}
     return Evaluation(
         comparison=comparison,
-        judged_by=truth,
+        judged_by=judge,
         scores=scores,
         norms=tuple(norm_name(p) for p in how.norms),
-        win_probability=whole.judged.win,
-        verdict=_verdict(truth, whole, comparison, scores, flags, more, how),
+        win_probability=standing.win,
+        verdict=_verdict(judge, comparison, standing, scores, flags, further, how),
         known=comparison.known,
-        excluded=places,
         seed=int(how.seed),
         tolerance=how.tolerance,
-        diagonal=how.diagonal,
-        candidate_weights=truth.candidate_weights,
+        candidate_weights=judge.candidate_weights,
         sampled_targets=len(comparison.parts(how.seed, 1)[0].targets),
-        without_flagged=_without_flagged(truth, comparison, how),
-        draws=every.draws,
+        without_flagged=_without_flagged(judge, comparison, how),
+        draws=errors.ends,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
-    """Draws of the true errors over a set of targets.
+class Errors:
+    """Draws (S, K) of every norm and statistic of the errors of K transforms over the targets, by name.
 
     Attributes
     ----------
-    draws : dict
-        (S, K) draws of each norm and statistic for its size: half of those of a transform that is not vetted are
-        unheard.
-    calls : dict
-        The same of each norm and of the root mean square, for the question which of two is better.
-    heard, unheard : dict
-        The same of each norm, all heard and all unheard, for the question who is best; those for sizes where a
-        transform may not be compared by the others.
-    sound : (S,) array of bool
-        Draws in which nothing has failed unseen.
+    sizes : dict
+        How large an error is: of a transform that may have seen the annotations, half of the draws are unheard.
+    ends : dict
+        The same with the failures that no annotation met.
+    unheard, heard : dict
+        Norms for the question who is best, by the fold models beside references, else by one model of all annotations.
     """
 
-    draws: dict[str, Floats]
-    calls: dict[str, Floats]
-    heard: dict[str, Floats]
+    sizes: dict[str, Floats]
+    ends: dict[str, Floats]
     unheard: dict[str, Floats]
-    sound: Bools
+    heard: dict[str, Floats]
 
-    @classmethod
-    def joined(cls, parts: Sequence[Draws]) -> Draws:
-        """Return the draws of several batches in one."""
-        kinds = ([getattr(one, kind) for one in parts] for kind in ("draws", "calls", "heard", "unheard"))
-        joined = ({key: np.concatenate([one[key] for one in each]) for key in each[0]} for each in kinds)
-        draws, calls, heard, unheard = joined
-        return cls(draws, calls, heard, unheard, np.concatenate([one.sound for one in parts]))
+    @property
+    def calls(self) -> dict[str, Floats]:
+        """The same as `unheard` and `heard`, half and half."""
+        return {key: _alternating(heard, self.unheard[key]) for key, heard in self.heard.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Standings:
-    """How the transforms stand over a set of targets.
-
-    Attributes
-    ----------
-    judged : Judgement
-        Scores, comparisons of each with each, and the order without disqualified transforms.
-    groups : list of list of int
-        Tied groups, best first.
-    best : dict
-        (K,) probabilities of being best by the norm's name; 0 for a disqualified transform.
-    drawn : Draws
-    """
-
-    judged: Judgement
-    groups: list[list[int]]
-    best: dict[str, Floats]
-    drawn: Draws
-
-    @classmethod
-    def of(cls, truth: Truth, comparison: Comparison, drawn: Draws, how: Scoring) -> Standings:
-        """Judge the draws over the targets of a comparison."""
-        names = list(comparison.transforms)
-        judged = truth.judgement(comparison, how.norms, drawn.draws, drawn.calls["rms"], drawn.sound)
-        judged = replace(judged, order=[k for k in judged.order if names[k] not in truth.disqualified])
-        groups = tied_groups(judged.order, judged.win, scores=judged.scores.get(PRIMARY), margin=how.margin)
-        first = _first_copies(comparison, judged, how.margin, truth.vetted)
-        best = {
-            norm: probabilities_of_best(drawn.heard[draws_of(norm)], drawn.unheard[draws_of(norm)], first)
-            for norm in map(norm_name, how.norms)
-        }
-        return cls(judged, groups, best, drawn)
+def _drawn(judge: Judge, comparison: Comparison, how: Scoring) -> Errors:
+    """Draw the errors jointly over all targets; of many targets, each batch of draws has its own random part."""
+    parts = comparison.parts(how.seed, int(how.samples))
+    counts = np.diff(np.linspace(0, int(how.samples), len(parts) + 1).astype(np.int64))
+    every: dict[str, dict[str, list[Floats]]] = {"sizes": {}, "ends": {}, "unheard": {}, "heard": {}}
+    for batch, (part, count) in enumerate(zip(parts, counts, strict=True)):
+        for kind, columns in _drawn_part(judge, part, int(count), how.seed + batch, how).items():
+            for key in columns[0]:
+                every[kind].setdefault(key, []).append(np.stack([column[key] for column in columns], axis=1))
+    return Errors(**{kind: {key: np.concatenate(each) for key, each in found.items()} for kind, found in every.items()})
 
 
-def probabilities_of_best(heard: Floats, unheard: Floats, first: Mapping[int, int]) -> Floats:
-    """Return the probability of each of some transforms to have the smallest error; 0 for the others.
+def _drawn_part(
+    judge: Judge, part: Comparison, count: int, seed: int, how: Scoring
+) -> dict[str, list[dict[str, Floats]]]:
+    """Return summaries of drawn errors by kind, one dictionary per transform; the lengths of one at a time are held."""
+    truth = judge.truth(part, count, seed)
+    # Beside references a method may be near the one model for having seen what it knows; of five, one does not know it.
+    calls = judge.truth(part, count, seed, whole=True) if judge.folds is not None and not judge.panel else truth
+    failures = judge.unseen_failures(part, count, seed)
+    sure = judge.is_heard(list(part.transforms))
+    drawn: dict[str, list[dict[str, Floats]]] = {"sizes": [], "ends": [], "unheard": [], "heard": []}
+    for k, mapped in enumerate(part.counted):
+        lengths = judge.heard_errors(truth, part, k, seed)
+        heard = _norms(lengths if calls is truth else calls.errors(mapped), how)
+        unheard = heard
+        if not sure[k]:
+            alone = truth.errors(mapped)
+            unheard = _norms(alone, how)
+            lengths = _alternating(lengths, alone)
+        drawn["sizes"].append(_norms(lengths, how) | summaries(lengths, how.tolerance))
+        drawn["ends"].append(_ends(lengths, failures, how))
+        drawn["unheard"].append(unheard)
+        drawn["heard"].append(heard)
+    return drawn
 
-    A transform that is not vetted competes unheard against the others heard: what it knows of the annotations cannot
-    make it the best. Near copies share one probability, that of the first of them, which competes for all.
 
-    Parameters
-    ----------
-    heard, unheard : (S, K) array
-    first : mapping of int to int
-        The transforms that compete, each with the first of its near copies.
-    """
-    found, firsts = np.zeros(heard.shape[1]), sorted(set(first.values()))
-    for k in firsts:
-        others = [j for j in firsts if j != k]
-        if not others:
-            found[k] = 1.0
-            continue
-        least, own = heard[:, others].min(axis=1), unheard[:, k]
-        ties = 1 + (heard[:, others] == own[:, None]).sum(axis=1)
-        found[k] = np.mean((own <= least) / ties)
-    for k, one in first.items():
-        found[k] = found[one]
+def _ends(lengths: Floats, failures: Floats, how: Scoring) -> dict[str, Floats]:
+    failed = np.sqrt(np.square(lengths) + failures)
+    return _norms(failed, how) | summaries(failed, how.tolerance)
+
+
+def _alternating(heard: Floats, unheard: Floats) -> Floats:
+    """Return draws of which every second is unheard."""
+    mixed = heard.copy()
+    mixed[1::2] = unheard[1::2]
+    return mixed
+
+
+def _norms(lengths: Floats, how: Scoring) -> dict[str, Floats]:
+    """Draws (S,) of each norm of (S, n) errors."""
+    found = {}
+    for p in how.norms:
+        found[statistic_of(norm_name(p))] = np.array([displacement_norm(row, p) for row in lengths])
+    found["rms"] = np.sqrt(np.mean(np.square(lengths), axis=1))
     return found
 
 
-def _first_copies(comparison: Comparison, judged: Judgement, margin: float, vetted: frozenset[str]) -> dict[int, int]:
-    """Return, for each transform that is ranked, the first of its near copies: vetted ones first, then by name.
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """How K transforms stand.
 
-    Near copies lie nearer to each other than the margin, or a small part of their errors.
+    Attributes
+    ----------
+    scores : dict of (K,) array
+        By the name of the norm's statistic.
+    squared : (K,) array
+        Expected mean squared error.
+    win : (K, K) array
+        Probability that the row's transform has a smaller mean squared error than the column's.
+    order : list of int
+        Best first, without transforms that the leak test disqualified.
+    groups : list of list of int
+        Tied ones, best first.
+    copy_of : dict of int
+        Near copies, each with the first of them.
+    best : dict of (K,) array
+        Probability of having the smallest error, by norm; that of copies is of all of them together.
+    ranks : dict of RankDistribution
+        By norm.
     """
-    names, mapped, scores = list(comparison.transforms), comparison.counted, judged.scores.get(PRIMARY)
-    first: dict[int, int] = {}
-    for k in sorted(judged.order, key=lambda one: (names[one] not in vetted, names[one])):
-        for other in dict.fromkeys(first.values()):
-            apart = float(np.sqrt(np.mean(np.square(mapped[k] - mapped[other]).sum(axis=1))))
-            if apart <= max(margin, 0.0 if scores is None else COPY * float(min(scores[k], scores[other]))):
-                first[k] = other
-                break
+
+    scores: dict[str, Floats]
+    squared: Floats
+    win: Floats
+    order: list[int]
+    groups: list[list[int]]
+    copy_of: dict[int, int]
+    best: dict[str, Floats]
+    ranks: dict[str, RankDistribution]
+
+    @classmethod
+    def of(cls, judge: Judge, comparison: Comparison, errors: Errors, how: Scoring) -> Standing:
+        """Count over the draws; in the paper scores are distances from the posterior's mean, and wins are exact."""
+        names = list(comparison.transforms)
+        keys = [statistic_of(norm_name(p)) for p in how.norms]
+        if judge.folds is None:
+            off = comparison.counted - judge.posterior.mean(comparison.targets)
+            scores = {
+                key: np.array([displacement_norm(one, p) for one in off])
+                for key, p in zip(keys, how.norms, strict=True)
+            }
+            scores["rms"] = np.sqrt(mean_squared_errors(off))
+            deviation = judge.posterior.standard_deviation(comparison.targets)
+            squared = np.square(scores["rms"]) + judge.d * np.mean(np.square(deviation))
+            part = comparison.part(_MOST_POINTS, 0)
+            win = win_probabilities(judge.posterior, part.targets, part.counted)
         else:
-            first[k] = k
-    return first
+            scores = {key: np.median(errors.sizes[key], axis=0) for key in {*keys, "rms"}}
+            squared = np.mean(np.square(errors.ends["rms"]), axis=0)
+            win = _won(errors.calls["rms"])
+        order = [k for k in ascending(scores["rms"]) if names[k] not in judge.disqualified]
+        groups = tied_groups(order, win, scores=scores["rms"], margin=how.margin)
+        copy_of = _copies(comparison, order, scores["rms"], judge)
+        best = {}
+        ranks = {}
+        for p, key in zip(how.norms, keys, strict=True):
+            best[norm_name(p)] = probabilities_of_best(errors.heard[key], errors.unheard[key], order, copy_of)
+            ranks[norm_name(p)] = rank_distribution(errors.calls[key])
+        return cls(scores, squared, win, order, groups, copy_of, best, ranks)
 
 
-def _excluded(truth: Truth, comparison: Comparison, whole: Standings, how: Scoring) -> tuple[Floats, tuple[Flag, ...]]:
-    """Return targets at which the annotations exclude every method, and the flag that names them.
+def _won(draws: Floats) -> Floats:
+    """Share of the draws in which the row's value is below the column's; half of those where they are equal."""
+    below = draws[:, :, None] < draws[:, None, :]
+    equal = draws[:, :, None] == draws[:, None, :]
+    return np.asarray(below.mean(axis=0) + 0.5 * equal.mean(axis=0))
 
-    The judge centres the truth at the methods. Where all fail alike and nobody asked, only the annotations around show.
+
+def probabilities_of_best(heard: Floats, unheard: Floats, order: Sequence[int], copy_of: Mapping[int, int]) -> Floats:
+    """Return the probability (K,) of each transform of an order to have the smallest error; 0 for the others.
+
+    A transform competes unheard against the others heard: what it knows of the annotations cannot make it the best.
+    Beside references the probabilities need not add up to 1; the rest depends on whether a method has seen the
+    annotations. Copies compete as one.
+    """
+    best = np.zeros(heard.shape[1])
+    firsts = [k for k in order if k not in copy_of]
+    for k in firsts:
+        others = heard[:, [j for j in firsts if j != k]]
+        least = others.min(axis=1, initial=np.inf)
+        ties = 1 + (others == unheard[:, [k]]).sum(axis=1)
+        best[k] = np.mean((unheard[:, k] <= least) / ties)
+    for k, first in copy_of.items():
+        best[k] = best[first]
+    return best
+
+
+def _copies(comparison: Comparison, order: Sequence[int], scores: Floats, judge: Judge) -> dict[int, int]:
+    """Return, for each near copy of another transform, the first of them: vetted ones first, then by name.
+
+    Near copies lie nearer to each other than a small part of their errors. Which was added first must not matter.
     """
     names = list(comparison.transforms)
-    methods = [names[k] for k in whole.judged.order if names[k] != comparison.baseline]
-    if truth.candidate_weights is None or not methods:
-        return comparison.targets[:0], ()
-    part = comparison.part(MOST_JOINT_TARGETS, how.seed).among(methods)
-    error = float(np.median(whole.drawn.draws["rms"], axis=0)[[names.index(name) for name in methods]].min())
-    rows = excluded_targets(comparison.posterior, part.targets, part.counted, _BEYOND * error)
-    flags = excluded(part, rows)
-    return part.targets[rows] if flags else comparison.targets[:0], flags
-
-
-def _verdict(
-    truth: Truth,
-    whole: Standings,
-    comparison: Comparison,
-    scores: Mapping[str, TransformScores],
-    flags: tuple[Flag, ...],
-    more: FurtherAnnotations | None,
-    how: Scoring,
-) -> Verdict:
-    names, scene = list(comparison.transforms), comparison.scene
-    groups, win = whole.groups, whole.judged.win
-    return Verdict.of(
-        _rows(scores, whole),
-        [[names[k] for k in group] for group in groups],
-        separated=all(win[groups[0][0], k] >= DECISIVE for k in groups[0][1:]) if groups else False,
-        baseline=comparison.baseline,
-        counts={
-            "annotations": len(truth.annotations),
-            "targets": len(comparison.targets),
-            "samples": int(how.samples),
-        },
-        flags=flags,
-        region=Region.of(scene.region) if scene.region else None,
-        known=float(comparison.known.mean()),
-        assumptions=_assumptions(truth, names),
-        missed=missed_share(len(truth.annotations)) if truth.candidate_weights is not None else None,
-        further=more,
-        units=scene.units,
-        margin=float(how.margin),
-    )
-
-
-def _assumptions(truth: Truth, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the codes of what a verdict takes for granted."""
-    if truth.candidate_weights is None:
-        return ()
-    unseen = any(name not in truth.vetted and name not in truth.disqualified for name in names)
-    return (*([UNSEEN] if unseen else []), *([] if truth.panel else [COMPANY]))
-
-
-def _without_flagged(truth: Truth, comparison: Comparison, how: Scoring) -> Evaluation | None:
-    """Evaluate again without the annotations that are flagged as gross errors, where there are any."""
-    other = truth.without_flagged()
-    if other is None:
-        return None
-    rows = [flag.row for flag in truth.flags if flag.row is not None]
-    return scored(other, comparison.without(rows), replace(how, tolerance=None, regularity_over=False, further=0))
-
-
-def _sampled(truth: Truth, comparison: Comparison, how: Scoring) -> Draws:
-    """Summarise joint draws of the truth over all targets.
-
-    Of many targets, each batch has its own random part: the draws of different batches differ by what their parts are,
-    so that the error of taking parts is in them.
-    """
-    samples = int(how.samples)
-    parts = comparison.parts(how.seed, samples)
-    counts = np.diff(np.linspace(0, samples, len(parts) + 1).astype(np.int64))
-    return Draws.joined(
-        [
-            _drawn(truth, part, int(count), how.seed + batch, how)
-            for batch, (part, count) in enumerate(zip(parts, counts, strict=True))
-        ]
-    )
-
-
-def _drawn(truth: Truth, part: Comparison, count: int, seed: int, how: Scoring) -> Draws:
-    """Draw the errors over the targets; the lengths of one transform at a time are held."""
-    sizes, calls = truth.draws_over(part, count, seed)
-    columns: list[tuple[dict[str, Floats], ...]] = []
-    half, together = np.arange(count) % 2 == 1, bool(truth.comparable(part.transforms).all())
-    for k in range(len(part.transforms)):
-        sized, one = (_both(each.lengths(k), how) for each in (sizes, calls))
-        columns.append((_mixed(*sized, half), _mixed(*one, half), *(one if together else sized)))
-    norms = {"rms", *(draws_of(norm_name(p)) for p in how.norms)}
-    every, called, heard, unheard = (
-        {key: np.stack([one[at][key] for one in columns], axis=1) for key in columns[0][0] if at == 0 or key in norms}
-        for at in range(4)
-    )
-    return Draws(every, called, heard, unheard, sizes.sound)
-
-
-def _both(lengths: tuple[Floats, Floats], how: Scoring) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Summarise the errors over the targets, heard and unheard."""
-    heard, unheard = lengths
-    one = _summarised(heard, how)
-    return one, one if unheard is heard else _summarised(unheard, how)
-
-
-def _mixed(heard: Mapping[str, Floats], unheard: Mapping[str, Floats], half: Bools) -> dict[str, Floats]:
-    """Return draws of which a half is unheard."""
-    return {key: np.where(half, unheard[key], one) for key, one in heard.items()}
-
-
-def _summarised(lengths: Floats, how: Scoring) -> dict[str, Floats]:
-    """Draws (S,) of every statistic and norm of (S, n) errors."""
-    found = summaries(lengths, how.tolerance, how.diagonal)
-    for p in how.norms:
-        known = SCORES.get(norm_name(p))
-        values = found[known.statistic] if known else np.array([displacement_norm(row, p) for row in lengths])
-        found[draws_of(norm_name(p))] = values
-    return found
-
-
-def _rows(scores: Mapping[str, TransformScores], standing: Standings) -> list[Row]:
-    """Return the rows of the verdict, best first; disqualified transforms come last, without a group."""
-    every, best = list(scores.values()), standing.best.get(PRIMARY)
-    group = {k: number for number, members in enumerate(standing.groups, 1) for k in members}
-    order = [*standing.judged.order, *(k for k in range(len(every)) if k not in group)]
-    return [Row(every[k], at, group.get(k), 0.0 if best is None else float(best[k])) for at, k in enumerate(order, 1)]
-
-
-def _all_scores(
-    truth: Truth,
-    whole: Standings,
-    comparison: Comparison,
-    flags: tuple[Flag, ...],
-    how: Scoring,
-) -> dict[str, TransformScores]:
-    keys = {p: norm_name(p) for p in how.norms}
-    by_norm = {draws_of(norm) for norm in keys.values()}
-    draws, judged = whole.drawn.draws, whole.judged
-    called = whole.drawn.calls if truth.comparable(comparison.transforms).all() else draws
-    ranks = {norm: rank_distribution(called[draws_of(norm)]) for norm in keys.values()}
-    outside, errors = (~comparison.defined).mean(axis=1), comparison.landmark_errors
-    result = {}
-    for k, (name, transform) in enumerate(comparison.transforms.items()):
-        lengths, squared = errors[k][np.isfinite(errors[k])], float(judged.squared[k])
-        intervals = {key: Interval.of(value[:, k], whole.drawn.sound) for key, value in draws.items()}
-        classical = summaries(lengths, how.tolerance, how.diagonal) if len(lengths) else {}
-        result[name] = TransformScores(
-            name=name,
-            landmark={norm: displacement_norm(lengths, p) if len(lengths) else None for p, norm in keys.items()},
-            score={norm: float(judged.scores[norm][k]) for norm in keys.values()},
-            interval={norm: _interval(whole, norm, k) for norm in keys.values()},
-            expected_squared_error=squared,
-            root_expected_squared_error=float(np.sqrt(squared)),
-            probability_best={norm: float(whole.best[norm][k]) for norm in keys.values()},
-            expected_rank={norm: float(one.mean[k]) for norm, one in ranks.items()},
-            rank_probabilities={norm: one.probabilities[k].tolist() for norm, one in ranks.items()},
-            outside=float(outside[k]),
-            statistics={key: one for key, one in intervals.items() if key not in by_norm},
-            landmark_statistics={key: float(value) for key, value in classical.items()} or None,
-            regularity=_regularity(transform, comparison.targets, how),
-            flags=tuple(flag for flag in flags if flag.transform == name),
-            vetted=name in truth.vetted,
-        )
-    return result
-
-
-def _interval(standing: Standings, norm: str, k: int) -> tuple[float, float]:
-    """Return the interval, widened to contain the score: the paper's score can lie below all draws."""
-    found = Interval.of(standing.drawn.draws[draws_of(norm)][:, k], standing.drawn.sound)
-    score = float(standing.judged.scores[norm][k])
-    return min(found.low, score), max(found.high, score)
-
-
-def _regularity(transform: Transform, targets: Floats, how: Scoring) -> Regularity | None:
-    """Return the regularity where it is asked for; a table of points has no neighbours to take differences of."""
-    if how.regularity_over is False or not transform.anywhere:
-        return None
-    where = targets if how.regularity_over is True else how.regularity_over
-    return regularity(transform, where, mask=how.mask, step=how.jacobian_step)
+    mapped = comparison.counted
+    firsts: list[int] = []
+    copy_of = {}
+    for k in sorted(order, key=lambda one: (names[one] not in judge.vetted, names[one])):
+        for first in firsts:
+            apart = float(np.sqrt(np.mean(np.square(mapped[k] - mapped[first]).sum(axis=1))))
+            if apart <= COPY * float(min(scores[k], scores[first])):
+                copy_of[k] = first
+                break
+        else:
+            firsts.append(k)
+    return copy_of
 
 
 def tied_groups(
     order: Sequence[int], win: Floats, level: float = DECISIVE, *, scores: Floats | None = None, margin: float = 0.0
 ) -> list[list[int]]:
-    """Split a ranking into groups whose members cannot be distinguished.
+    """Split a ranking, best first, into groups whose members cannot be distinguished.
 
     A transform starts a new group if a member of the current group beats it with at least this probability and, if
-    scores are given, by more than the margin.
-
-    Parameters
-    ----------
-    order : sequence of int
-        The ranking, best first.
-    win : (K, K) array
-        Win probabilities.
-    level : float
-        Probability that decides a pair.
-    scores : (K,) array, optional
-    margin : float
-        Smallest difference of two scores that matters.
+    (K,) scores are given, by more than the margin.
     """
     groups: list[list[int]] = []
     for one in order:
-        if groups and not any(
+        beaten = groups and any(
             win[member, one] >= level and (margin <= 0 or scores is None or scores[one] - scores[member] > margin)
             for member in groups[-1]
-        ):
+        )
+        if groups and not beaten:
             groups[-1].append(one)
         else:
             groups.append([one])
     return groups
+
+
+def _scores_of(
+    k: int,
+    judge: Judge,
+    comparison: Comparison,
+    errors: Errors,
+    standing: Standing,
+    flags: Sequence[Flag],
+    how: Scoring,
+) -> TransformScores:
+    """Gather the numbers of one transform."""
+    names = list(comparison.transforms)
+    transform = comparison.transforms[names[k]]
+    at_landmarks = comparison.landmark_errors[k]
+    at_landmarks = at_landmarks[np.isfinite(at_landmarks)]
+    landmark: dict[str, float | None] = {}
+    score = {}
+    interval = {}
+    for p in how.norms:
+        norm = norm_name(p)
+        key = statistic_of(norm)
+        landmark[norm] = displacement_norm(at_landmarks, p) if len(at_landmarks) else None
+        score[norm] = float(standing.scores[key][k])
+        ends = Interval.of(errors.sizes[key][:, k], errors.ends[key][:, k])
+        # The paper's score can lie below all draws.
+        interval[norm] = (min(ends.low, score[norm]), max(ends.high, score[norm]))
+    classical = summaries(at_landmarks, how.tolerance) if len(at_landmarks) else {}
+    statistics = ("mean", "rms", "median", "p90", "max", "above_tolerance")
+    group = next((number for number, members in enumerate(standing.groups, 1) if k in members), None)
+    return TransformScores(
+        name=names[k],
+        landmark=landmark,
+        score=score,
+        interval=interval,
+        expected_squared_error=float(standing.squared[k]),
+        root_expected_squared_error=float(np.sqrt(standing.squared[k])),
+        probability_best={norm: float(best[k]) for norm, best in standing.best.items()},
+        expected_rank={norm: float(one.mean[k]) for norm, one in standing.ranks.items()},
+        rank_probabilities={norm: one.probabilities[k].tolist() for norm, one in standing.ranks.items()},
+        outside=float((~comparison.defined[k]).mean()),
+        group=group,
+        copy_of=names[standing.copy_of[k]] if k in standing.copy_of else None,
+        statistics={
+            key: Interval.of(errors.sizes[key][:, k], errors.ends[key][:, k])
+            for key in statistics
+            if key in errors.sizes
+        },
+        landmark_statistics={key: float(value) for key, value in classical.items()} or None,
+        regularity=regularity(transform, comparison.targets) if how.regularity and transform.anywhere else None,
+        flags=tuple(flag for flag in flags if flag.transform == names[k]),
+        vetted=names[k] in judge.vetted,
+    )
+
+
+def _verdict(
+    judge: Judge,
+    comparison: Comparison,
+    standing: Standing,
+    scores: Mapping[str, TransformScores],
+    flags: Sequence[Flag],
+    further: FurtherAnnotations | None,
+    how: Scoring,
+) -> Verdict:
+    names = list(comparison.transforms)
+    ranked = [names[k] for k in standing.order]
+    rest = [name for name in names if name not in ranked]
+    first = standing.order[:1]
+    return Verdict.of(
+        tuple(scores[name] for name in (*ranked, *rest)),
+        tuple(tuple(names[k] for k in group) for group in standing.groups),
+        is_separated=all(standing.win[first[0], k] >= DECISIVE for k in standing.order[1:]) if first else False,
+        too_few=judge.too_few,
+        norm=PRIMARY if PRIMARY in standing.best else next(iter(standing.best)),
+        baseline=comparison.baseline,
+        annotations=len(judge.annotations),
+        targets=len(comparison.targets),
+        samples=int(how.samples),
+        region=comparison.scene.region,
+        known=float(comparison.known.mean()),
+        trust=judge.trust if len(judge.annotations) else None,
+        flags=tuple(flags),
+        suspected=judge.suspected,
+        disqualified=judge.disqualified,
+        references=judge.panel,
+        by_transforms=judge.folds is not None,
+        further=further,
+        units=comparison.scene.units,
+        margin=float(how.margin),
+    )
+
+
+def _without_flagged(judge: Judge, comparison: Comparison, how: Scoring) -> Evaluation | None:
+    """Evaluate again without the annotations that are flagged as gross errors, where there are any."""
+    other = judge.without_flagged()
+    if other is None:
+        return None
+    rows = [flag.row for flag in judge.flags if flag.row is not None]
+    return scored(other, comparison.without(rows), replace(how, tolerance=None, regularity=False))

@@ -1,33 +1,70 @@
-"""The verdict of an evaluation as one value: codes and numbers, which terminal, report, page and JSON render.
-
-No code reads a sentence back: programs read the fields, people the sentence that `evaluation.sentences` writes.
-"""
+"""The verdict of an evaluation as one value: codes and numbers, and five lines that terminal, report and page show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
-from warpgauge.evaluation import sentences
-from warpgauge.evaluation.columns import Row
+from warpgauge.display import counted, joined, length, lines_text, percent, probability, rounded
+from warpgauge.evaluation.calibration import FEWEST as FEWEST_TO_TEST
+from warpgauge.evaluation.calibration import Trust
+from warpgauge.evaluation.flags import (
+    COMMON_OFFSET,
+    DOUBTS,
+    EXCLUDED,
+    GROSS,
+    LATE,
+    LEAK,
+    MASKED,
+    RATER_FAR,
+    RATER_OFFSET,
+    TOO_GOOD,
+    UNDEFINED,
+    UNTESTED,
+    Flag,
+)
 
 if TYPE_CHECKING:
-    from warpgauge.evaluation.diagnostics import Trust
-    from warpgauge.evaluation.flags import Flag
+    from warpgauge.evaluation.result import TransformScores
 
-# Codes of assumptions: no registration has seen the annotations; sizes depend on which methods are compared.
-UNSEEN, COMPANY = "unseen_annotations", "company"
 # Probability with which one transform must beat another for the pair to count as decided.
 DECISIVE = 0.95
+MOST_WORDS = 80
+# Where the annotations inform a smaller share of the targets, the verdict warns.
+HALF = 0.5
+# At most so many methods are named as possibly the best, and so many notes are shown.
+_MOST_NAMED = 3
+_MOST_NOTES = 3
+# Methods that are less probable than this to be the best are not named.
+_WORTH_NAMING = 0.05
+# Which notes come first.
+_PRIORITY = (
+    LEAK, TOO_GOOD, RATER_FAR, GROSS, *DOUBTS, UNTESTED, EXCLUDED, RATER_OFFSET, COMMON_OFFSET, LATE, UNDEFINED, MASKED,
+)  # fmt: skip
+
+REGIONS = {
+    "domain": "the whole fixed image",
+    "foreground": "the foreground of the fixed image",
+    "mask": "the mask of the fixed image",
+    "labels": "the labelled regions of the fixed image",
+    "file": "a file of points",
+    "given": "a set of given points",
+}
+
+
+def region_words(region: str) -> str:
+    """Return the words for the code of a region; what is not a code are words of the caller's own."""
+    return REGIONS.get(region, region)
 
 
 class Outcome(StrEnum):
     """What a verdict says, as a code."""
 
     no_annotations = "no_annotations"  # nothing can be compared
+    too_few = "too_few"  # the annotations are too few to compare transforms at them
     only_baseline = "only_baseline"  # there is no method beside the transform that does nothing
     alone = "alone"  # one method, better than doing nothing where that is known
     none_better = "none_better"  # doing nothing is better than every method
@@ -37,169 +74,325 @@ class Outcome(StrEnum):
     undecided = "undecided"  # the annotations do not separate the best ones
 
 
-@dataclass(frozen=True)
-class Region:
-    """What the targets stand for: a code (``"given"`` for words of the caller's own), and words."""
-
-    code: str
-    words: str
-
-    @classmethod
-    def of(cls, region: str) -> Region:
-        """Return the region of a code, or of the caller's own words."""
-        return cls(region if region in sentences.REGIONS else "given", sentences.region_words(region))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Verdict(str):
-    """What an evaluation says.
-
-    A verdict is also the string that tells it to people, so that it can be printed, searched and stored as text.
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What an evaluation says; ``print(verdict)`` shows its lines.
 
     Attributes
     ----------
     outcome : Outcome
     best : str or None
-        The transform with the smallest error, where one is better than all others.
+        The transform with the smallest error, where it is the best with a probability of at least 0.95.
+    rows : tuple of TransformScores
+        Best first; transforms that are not ranked come last.
     groups : tuple of tuple of str
         The ranking in groups of tied transforms, best first.
-    rows : tuple of Row
-        The transforms, best first.
-    counts : dict
-        ``annotations``, ``targets`` and ``samples``.
+    norm : str
+        That decides and is shown.
     baseline : str or None
         Name of the transform that does nothing, where it is among them.
-    flags : tuple of warpgauge.evaluation.Flag
-        What a person should look at before any ranking.
-    region : Region or None
-        What the targets stand for, where that is known.
-    known : float or None
-        Share of the targets that the annotations inform, where it was computed.
-    assumptions : tuple of str
-        Codes of what the verdict takes for granted: ``"unseen_annotations"`` (no registration was fitted to the
-        annotations, and sealed answers did not test it), ``"company"`` (without a panel of references, sizes depend on
-        which methods are compared).
-    missed : float or None
-        Share of the targets up to which a local failure could have gone unseen, with probability 0.95.
+    annotations, targets, samples : int
+    region : str
+        What the targets stand for: a code, or words of the caller's own.
+    known : float
+        Share of the targets that the annotations inform.
+    trust : Trust or None
+        Calibration of the model that made the numbers.
+    flags : tuple of Flag
+    suspected, disqualified : frozenset of str
+        Transforms that have probably seen annotations, and those that have by the leak test, which are not ranked.
+    references : tuple of str
+    by_transforms : bool
+        Whether transforms testify; in the paper the annotations alone do.
     further : FurtherAnnotations or None
-        How many more annotations would decide.
-    calibration : str or None
-        ``"calibrated"``, ``"overconfident"``, ``"underconfident"`` or ``"undetermined"``, where it was tested.
+        How many more annotations would decide, where something is undecided.
     units : str or None
-        World unit.
     margin : float
         Smallest difference of two scores that matters, in world units.
-    level : float
-        Probability with which one transform must beat another for the pair to count as decided.
     """
 
     outcome: Outcome
     best: str | None
+    rows: tuple[TransformScores, ...]
     groups: tuple[tuple[str, ...], ...]
-    rows: tuple[Row, ...]
-    counts: Mapping[str, int]
-    baseline: str | None = None
-    flags: tuple[Flag, ...] = ()
-    region: Region | None = None
-    known: float | None = None
-    assumptions: tuple[str, ...] = ()
-    missed: float | None = None
-    further: FurtherAnnotations | None = None
-    calibration: str | None = None
-    units: str | None = None
-    margin: float = 0.0
-    level: float = DECISIVE
-
-    def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Make the string from a bare copy that has the fields; the initialisation then sets those of the string."""
-        bare = super().__new__(cls)
-        bare.__init__(*values, **named)  # type: ignore[misc]
-        return super().__new__(cls, sentences.verdict(bare))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, one.name) for one in fields(self))
+    norm: str
+    baseline: str | None
+    annotations: int
+    targets: int
+    samples: int
+    region: str
+    known: float
+    trust: Trust | None
+    flags: tuple[Flag, ...]
+    suspected: frozenset[str]
+    disqualified: frozenset[str]
+    references: tuple[str, ...]
+    by_transforms: bool
+    further: FurtherAnnotations | None
+    units: str | None
+    margin: float
 
     @classmethod
-    def of(cls, rows: Sequence[Row], groups: Sequence[Sequence[str]], *, separated: bool, **about: Any) -> Verdict:
-        """Return the verdict that rows and their groups give.
+    def of(
+        cls,
+        rows: tuple[TransformScores, ...],
+        groups: tuple[tuple[str, ...], ...],
+        *,
+        is_separated: bool,
+        too_few: bool,
+        **about: Any,
+    ) -> Self:
+        """Return the verdict that rows, best first, and their groups give; ``about`` are the other fields.
 
-        Parameters
-        ----------
-        rows : sequence of Row
-            Best first.
-        groups : sequence of sequences of str
-            Tied groups of names, best first.
-        separated : bool
-            Whether the first transform would be alone in its group without a margin.
-        **about
-            The other fields.
+        ``is_separated`` says whether the first transform would be alone in its group without a margin.
         """
         names = [row.name for row in rows]
-        baseline = about.get("baseline") if about.get("baseline") in names else None
-        outcome = _outcome(names, groups[0] if groups else (), baseline, separated, about["counts"]["annotations"])
-        settled = outcome is not Outcome.no_annotations and len(groups) > 1 and len(groups[0]) == 1
-        best = groups[0][0] if settled else None
-        return cls(outcome, best, tuple(map(tuple, groups)), tuple(rows), **{**about, "baseline": baseline})
+        baseline = about["baseline"] = about["baseline"] if about["baseline"] in names else None
+        copies = {row.name for row in rows if row.copy_of is not None}
+        distinct = [[name for name in group if name not in copies] for group in groups]
+        first = distinct[0] if distinct else []
+        ranked = [name for group in distinct for name in group]
+        methods = [name for name in ranked if name != baseline]
+        leader = next((row.probability_best[about["norm"]] for row in rows if row.name in ranked), 0.0)
+        is_first_alone = len(first) == 1 and leader >= DECISIVE
+        if not about["annotations"]:
+            outcome = Outcome.no_annotations
+        elif too_few:
+            outcome = Outcome.too_few
+        elif not methods:
+            outcome = Outcome.only_baseline
+        elif len(first) > 1 and is_separated:
+            outcome = Outcome.tied_by_margin
+        elif baseline in first:
+            outcome = Outcome.none_better if is_first_alone else Outcome.not_shown_better
+        elif len(methods) == 1:
+            outcome = Outcome.alone
+        else:
+            outcome = Outcome.decided if is_first_alone else Outcome.undecided
+        is_decided = is_first_alone and len(ranked) > 1 and outcome not in (Outcome.no_annotations, Outcome.too_few)
+        return cls(outcome, first[0] if is_decided else None, rows, groups, **about)
 
     @property
     def decided(self) -> bool:
-        """Whether it is known which transform is the best: the one definition for terminal, report, page and JSON.
-
-        One transform (it may be the one that does nothing) beats every other with a probability of at least `level`
-        and by more than the margin.
-        """
+        """Whether it is known which transform is the best: the one definition for terminal, report, page and JSON."""
         return self.best is not None
 
     @property
-    def caveats(self) -> list[str]:
-        """Sentences that belong to the verdict: what its figures are over, what is wrong with the best, assumptions."""
-        return sentences.caveats(self)
+    def is_too_few(self) -> bool:
+        """Whether there are too few annotations for any estimate."""
+        return self.outcome is Outcome.too_few
 
     @property
-    def whole(self) -> str:
-        """The verdict with its caveats."""
-        return " ".join([str(self), *self.caveats])
+    def is_overconfident(self) -> bool:
+        """Whether annotations lie outside their regions too often, so that nothing can be relied on."""
+        return self.trust is not None and self.trust.verdict == "overconfident"
 
     @property
-    def methods(self) -> list[Row]:
-        """The transforms without the one that does nothing, best first."""
-        return [row for row in self.rows if row.name != self.baseline]
+    def region_words(self) -> str:
+        """What the targets stand for, in words."""
+        return region_words(self.region)
 
-    def with_trust(self, trust: Trust) -> Verdict:
-        """Return the verdict with what is known of the model."""
-        return replace(
-            self,
-            calibration=trust.verdict,
-        )
+    @property
+    def ranked(self) -> list[TransformScores]:
+        """The rows that are ranked, copies of an earlier one left out."""
+        return [row for row in self.rows if row.name not in self.disqualified and row.copy_of is None]
+
+    @property
+    def methods(self) -> list[TransformScores]:
+        """The ranked rows without the transform that does nothing."""
+        return [row for row in self.ranked if row.name != self.baseline]
+
+    def shown_probability(self, row: TransformScores) -> str:
+        """Return the cell of a table with the probability of being best: that of copies is shown once."""
+        if self.is_too_few or row.name in self.disqualified:
+            return "-"
+        return f"= {row.copy_of}" if row.copy_of is not None else probability(row.probability_best[self.norm])
+
+    def lines(self) -> dict[str, str]:
+        """Return the five lines, at most 80 words: which is best, how large errors are, on what it rests, and notes."""
+        lines = {"BEST": self._best(), "ERROR": self._error(), "NEXT": self._next(), "BASIS": self._basis()}
+        if self.is_overconfident:
+            lines = {"BASIS": lines.pop("BASIS"), **lines}
+        words = sum(count_words(f"{name} {text}") for name, text in lines.items() if text) + 1
+        notes: list[str] = []
+        for note in self._notes():
+            words += count_words(note)
+            if words > MOST_WORDS or len(notes) == _MOST_NOTES:
+                break
+            notes.append(note)
+        return {**lines, "MIND": "; ".join(notes)}
+
+    def __str__(self) -> str:
+        return lines_text({name: text for name, text in self.lines().items() if text})
+
+    def _named(self, row: TransformScores) -> str:
+        """Return the name of a method, with its copies."""
+        copies = [other.name for other in self.rows if other.copy_of == row.name]
+        return f"{row.name} (copies: {', '.join(copies)})" if copies else row.name
+
+    def _sized(self, row: TransformScores, what: str = "") -> str:
+        low, high = (rounded(end) for end in row.interval[self.norm])
+        return f"{length(row.score[self.norm], self.units)} ({what}{low} to {high})"
+
+    def _best(self) -> str:
+        match self.outcome:
+            case Outcome.no_annotations:
+                text = "not known: there is no annotation"
+            case Outcome.too_few:
+                few = counted(self.annotations, "annotation")
+                text = f"no ranking: {few} are too few ({FEWEST_TO_TEST} are a start)"
+            case Outcome.only_baseline:
+                text = "no method, only doing nothing"
+            case Outcome.not_shown_better:
+                text = f"not shown that any method is better than doing nothing{self._more()}"
+            case Outcome.tied_by_margin:
+                tied = [self._doubted(row) for row in self.ranked if row.name in self.groups[0]]
+                more = [f"{len(tied) - _MOST_NAMED} more"] if len(tied) > _MOST_NAMED else []
+                text = f"{joined([*tied[:_MOST_NAMED], *more])}, equal within {length(self.margin, self.units)}"
+            case Outcome.undecided:
+                text = self._candidates()
+            case _:
+                text = self._leader()
+        return text
+
+    def _leader(self) -> str:
+        """Return the transform that is best, how probable that is, and whether it has probably seen the landmarks."""
+        best = self.ranked[0]
+        chance = probability(best.probability_best[self.norm])
+        if self.outcome is Outcome.none_better:
+            return f"doing nothing (probability {chance}): no method is better"
+        if self.outcome is Outcome.decided:
+            text = f"{self._named(best)}, of {counted(len(self.methods), 'method')} (probability {chance})"
+        else:
+            text = f"{self._named(best)} is the only method"
+            if self.baseline is not None:
+                text += f", better than doing nothing with probability {chance}"
+        if best.name not in self.suspected:
+            return text
+        text += "; it has probably seen the landmarks"
+        others = [row for row in self.methods if row.name not in self.suspected]
+        return f"{text}; of the others {self._named(others[0])} has the smallest error" if others else text
+
+    def _doubted(self, row: TransformScores) -> str:
+        """Return the name of a method, with the suspicion where it has probably seen the landmarks."""
+        name = self._named(row)
+        return f"{name} (has probably seen the landmarks)" if row.name in self.suspected else name
+
+    def _candidates(self) -> str:
+        """Return which methods may be the best, what the rest of the probability is, and how many answers decide."""
+        likeliest = sorted(self.ranked, key=lambda row: -row.probability_best[self.norm])
+        likely = [row for row in likeliest[:_MOST_NAMED] if row.probability_best[self.norm] >= _WORTH_NAMING]
+        named = [
+            f"{self._doubted(row)} ({probability(row.probability_best[self.norm])})"
+            for row in self.ranked
+            if row in likely or row in likeliest[:2]
+        ]
+        rest = 1 - sum(row.probability_best[self.norm] for row in self.ranked)
+        text = f"not decided: {joined(named, 'or')}"
+        if rest >= _WORTH_NAMING and self.references:
+            return f"{text}; the other {rest:.2f} depends on whether methods have seen the landmarks"
+        return text + self._more()
+
+    def _more(self) -> str:
+        if self.further is None:
+            return ""
+        if self.further.best:
+            return f"; about {self.further.best} more annotations would probably do"
+        return f"; over {self.further.cap} more annotations needed"
+
+    def _error(self) -> str:
+        if self.is_too_few or not self.ranked:
+            return ""
+        best = self.ranked[0]
+        before = next((row for row in self.rows if row.name == self.baseline), None)
+        name = "" if self.outcome in (Outcome.decided, Outcome.alone) else f"{self._shown_name(best)} "
+        text = f"{name}about {self._sized(best, '90 % interval ')}"
+        if before is None or before is best:
+            return text
+        return f"{text}, before registration {length(before.score[self.norm], self.units)}"
+
+    def _shown_name(self, row: TransformScores) -> str:
+        return "no registration" if row.name == self.baseline else row.name
+
+    def _next(self) -> str:
+        if self.is_too_few:
+            return ""
+        rest = [row for row in self.ranked[1:] if row.name != self.baseline]
+        if not rest:
+            return ""
+        second = rest[0]
+        tied = [row for row in rest[1:] if row.group == second.group]
+        others = f", and {len(tied)} tied with it" if tied else ""
+        return f"{self._doubted(second)}, {self._sized(second)}{others}"
+
+    def _basis(self) -> str:
+        if not self.annotations:
+            return ""
+        parts = [counted(self.annotations, "annotation")]
+        if not self.is_too_few:
+            warning = " (most is extrapolated)" if self.known < HALF else ""
+            parts = [f"{parts[0]}, informing {percent(self.known)} of the targets{warning}"]
+        if self.references:
+            parts.append(counted(len(self.references), "reference"))
+        if self.trust is not None:
+            parts.append(self.trust.short)
+        return "; ".join(parts)
+
+    def _notes(self) -> Iterator[str]:
+        """Yield what to bear in mind, the most important first."""
+        first = self.ranked[0].name if self.ranked else None
+        may = set(self.groups[0] if self.groups else ())
+        may |= {row.name for row in self.rows if row.probability_best.get(self.norm, 0.0) >= _WORTH_NAMING}
+        wrong = [flag for flag in self.flags if flag.code == GROSS]
+        later = []
+        for flag in sorted(self.flags, key=lambda one: _PRIORITY.index(one.code)):
+            if flag.code == TOO_GOOD and flag.transform == first:
+                continue
+            if flag.code == GROSS and len(wrong) > 1:
+                if flag is wrong[0]:
+                    yield f"{len(wrong)} annotations may be wrong matches, first {wrong[0].short.split(' may be')[0]}"
+            elif flag.transform is None or flag.transform in may or flag.code in (LEAK, TOO_GOOD):
+                yield flag.short
+            else:
+                later.append(flag.short)
+        if self.by_transforms:
+            if not all(row.vetted or row.name in self.suspected for row in self.methods):
+                yield "nothing shows whether a method has seen the landmarks"
+            yield f"a failure of up to {percent(missed_share(self.annotations))} of the targets could be missed"
+        yield from later
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the codes and numbers as plain values, without those that an evaluation gives under other keys."""
+        """Return codes, numbers and lines as plain values."""
         return {
             "outcome": str(self.outcome),
             "decided": self.decided,
             "best": self.best,
-            "region": None if self.region is None else self.region.code,
+            "verdict": str(self),
+            "lines": self.lines(),
+            "tied": [list(group) for group in self.groups],
+            "annotations": self.annotations,
+            "targets": self.targets,
+            "samples": self.samples,
+            "region": self.region,
             "known": self.known,
-            "caveats": self.caveats,
-            "missed": self.missed,
-            "assumptions": list(self.assumptions),
-            "calibration": self.calibration,
-            "level": self.level,
+            "calibration": None if self.trust is None else self.trust.verdict,
+            "flags": [flag.to_dict() for flag in self.flags],
+            "suspected": sorted(self.suspected),
+            "references": list(self.references),
+            "missed": missed_share(self.annotations) if self.by_transforms else None,
+            "further_annotations": None if self.further is None else self.further.best,
+            "units": self.units or "px",
+            "baseline": self.baseline,
+            "margin": self.margin,
+            "level": DECISIVE,
         }
 
 
-def _outcome(
-    names: Sequence[str], first: Sequence[str], baseline: str | None, separated: bool, annotations: int
-) -> Outcome:
-    methods = [name for name in names if name != baseline]
-    if not annotations:
-        return Outcome.no_annotations
-    if not methods:
-        return Outcome.only_baseline
-    if len(first) > 1 and separated:
-        return Outcome.tied_by_margin
-    if baseline in first:
-        return Outcome.none_better if len(first) == 1 else Outcome.not_shown_better
-    if len(methods) == 1:
-        return Outcome.alone
-    return Outcome.decided if len(first) == 1 else Outcome.undecided
+def count_words(text: str) -> int:
+    """Return the number of words, numbers among them."""
+    return sum(any(character.isalnum() for character in word) for word in text.split())
+
+
+def missed_share(annotations: int, level: float = 0.95) -> float:
+    """Return the share of the targets up to which a failure could have gone unseen, with this probability."""
+    return float(1 - (1 - level) ** (1 / (annotations + 1)))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core.arrays import Floats
-from warpgauge.evaluation import Diagnostics, Evaluation
-from warpgauge.evaluation.columns import PRIMARY, Row
+from warpgauge.evaluation import Evaluation, Trust
+from warpgauge.evaluation.result import PRIMARY
 from warpgauge.maps.pictures import OKABE_ITO, matplotlib, plain_text
 
 _BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
@@ -43,7 +43,7 @@ def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
     top = _far(evaluation, norm)
     for row, name in enumerate(names):
         one = evaluation.scores[name]
-        true, (low, high) = Row(one, norm=norm).true_score, one.interval[norm]
+        true, (low, high) = one.score[norm], one.interval[norm]
         colour = _GREY if name == evaluation.baseline else _BLUE
         if top is not None and low > top:
             axes.annotate(
@@ -146,28 +146,7 @@ def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = No
     return figure
 
 
-def excluded(evaluation: Evaluation, units: str) -> Any:
-    """Draw the targets, the annotations, and the places where these exclude every method; in 3D from two sides."""
-    every, given = evaluation.comparison.targets, evaluation.comparison.annotations.fixed_points
-    views = [(0, 1)] if every.shape[1] == 2 else [(0, 1), (0, 2)]
-    figure = matplotlib().figure.Figure(
-        figsize=(max(6.0, 4.4 * len(views)), 4.6), layout="constrained", facecolor="white"
-    )
-    for axes, (a, b) in zip(np.atleast_1d(figure.subplots(1, len(views))), views, strict=True):
-        axes.plot(every[:, a], every[:, b], ".", color="#BBBBBB", markersize=3, label="targets", rasterized=True)
-        axes.plot(given[:, a], given[:, b], "+", color=_BLUE, markersize=8, label="annotations")
-        places = evaluation.excluded
-        axes.plot(places[:, a], places[:, b], "o", color=_RED, markersize=4, label="every method is excluded")
-        axes.set(xlabel=f"{'xyz'[a]} ({units})", ylabel=f"{'xyz'[b]} ({units})", aspect="equal")
-        if b == 1:
-            axes.invert_yaxis()  # as images are shown
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=9)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=9, frameon=False)
-    return figure
-
-
-def coverage(found: Diagnostics) -> Any:
+def coverage(found: Trust) -> Any:
     """Stated against observed coverage, with binomial intervals."""
     figure, axes = _axes(4.6, 3.4)
     for at, one in enumerate(found.coverage):
@@ -185,7 +164,7 @@ def coverage(found: Diagnostics) -> Any:
     return figure
 
 
-def residuals(found: Diagnostics) -> Any:
+def residuals(found: Trust) -> Any:
     """Standardised leave-one-out residuals of each annotation, counted from 1, by component."""
     figure, axes = _axes(4.6, 3.4)
     numbers = range(1, len(found.standardised) + 1)
@@ -196,35 +175,10 @@ def residuals(found: Diagnostics) -> Any:
             numbers, found.standardised[:, component], marker, color=OKABE_ITO[component], markerfacecolor="none",
             markersize=5, label=f"component {component + 1}",
         )  # fmt: skip
-    for one in found.outliers:
-        number = one.row + 1
-        axes.annotate(str(number), (number, found.standardised[one.row].max()), fontsize=8, xytext=(3, 3),
+    for row in found.outliers:
+        axes.annotate(str(row + 1), (row + 1, found.standardised[row].max()), fontsize=8, xytext=(3, 3),
                       textcoords="offset points")  # fmt: skip
     axes.set_xlabel("annotation", fontsize=10)
     axes.set_ylabel("standardised residual", fontsize=10)
     figure.legend(loc="outside upper right", ncols=3, fontsize=8, frameon=False)
-    return figure
-
-
-def quantiles(found: Diagnostics) -> Any:
-    """Quantile-quantile plot of the lengths of the standardised residuals."""
-    figure, axes = _axes(4.6, 3.4)
-    largest = 1.05 * float(found.qq_chi.max())
-    axes.plot([0, largest], [0, largest], color=_GREY, linewidth=1)
-    axes.plot(found.qq_chi[:, 0], found.qq_chi[:, 1], "o", color=_BLUE, markerfacecolor="none", markersize=5)
-    axes.set_xlim(0, largest)
-    axes.set_ylim(0, largest)
-    axes.set_xlabel("expected length", fontsize=10)
-    axes.set_ylabel("observed length", fontsize=10)
-    return figure
-
-
-def components(found: Diagnostics) -> Any:
-    """Quantile-quantile plot of the components of the standardised residuals against the distribution stated."""
-    figure, axes = _axes(4.6, 3.4)
-    largest = 1.05 * float(np.abs(found.qq_normal).max())
-    axes.plot([-largest, largest], [-largest, largest], color=_GREY, linewidth=1)
-    axes.plot(found.qq_normal[:, 0], found.qq_normal[:, 1], "o", color=_BLUE, markerfacecolor="none", markersize=4)
-    axes.set_xlabel("expected quantile", fontsize=10)
-    axes.set_ylabel("observed quantile", fontsize=10)
     return figure

@@ -177,7 +177,7 @@ def _errors(
         values = mapped([evaluation.transforms[best]], together)[0]
         known, shown = {best: values[: len(points)]}, values[len(points) :]
     compared = evaluation.comparison.over(points, known)
-    samples = evaluation.judged_by.sample_over(compared, _SAMPLES)
+    drawn = dict(zip(compared.transforms, evaluation.judged_by.error_draws(compared, _SAMPLES), strict=True))
     at_nodes = dict(zip(compared.transforms, compared.values.targets, strict=True))
     labels = (region_labels(evaluation.posterior, coarse), region_labels(evaluation.posterior, nodes))
     spread = partial(spread_over, coarse, nodes, labels[0], labels[1])
@@ -185,10 +185,10 @@ def _errors(
     for name in evaluation.ranking(evaluation.norm):
         if not compared.transforms[name].anywhere:
             continue
-        lengths = np.linalg.norm(samples - at_nodes[name], axis=2)
-        expected[name] = spread(np.median(lengths, axis=0))
+        outside = np.isnan(at_nodes[name]).any(axis=1)
+        lengths = drawn[name]
+        expected[name] = spread(np.where(outside, np.nan, np.median(lengths, axis=0)))
         if tolerance is not None:
-            outside = np.isnan(at_nodes[name]).any(axis=1)
             exceedance[name] = spread(np.where(outside, np.nan, np.mean(lengths > tolerance, axis=0)))
     return expected, exceedance, shown
 

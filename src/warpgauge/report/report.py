@@ -23,6 +23,7 @@ from warpgauge.report.suspects import Suspect, suspects
 from warpgauge.session.control_questions import RaterCertificate
 
 SCHEMA = 2
+_SAMPLES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +98,13 @@ class Report:
 
     @cached_property
     def errors(self) -> dict[str, Floats]:
-        """Expected error of each method at the targets, of many at random parts of them, best method first."""
-        judged_by, parts = self.evaluation.judged_by, self.evaluation.comparison.parts(seed=0)
-        found = np.concatenate([judged_by.expected_errors(part) for part in parts], axis=1)
-        by_name = dict(zip(self.evaluation.scores, found, strict=True))
+        """Median error of each method at the targets, of many at random parts of them, best method first."""
+        judge = self.evaluation.judged_by
+        medians = [
+            np.stack([np.median(drawn, axis=0) for drawn in judge.error_draws(part, _SAMPLES)])
+            for part in self.evaluation.comparison.parts(seed=0)
+        ]
+        by_name = dict(zip(self.evaluation.scores, np.concatenate(medians, axis=1), strict=True))
         return {name: by_name[name] for name in self._ranking}
 
     @cached_property
@@ -129,22 +133,20 @@ class Report:
         given = posterior.annotations
         if len(given) == 0:
             return []
-        found = posterior.left_out()
-        diagnostics = None if trust is None else trust.diagnostics
-        outlying = set() if diagnostics is None else {one.row for one in diagnostics.outliers}
+        outlying = set() if trust is None else set(trust.outliers)
         flagged = {one.row for one in self.suspects}
         spread = np.sqrt(np.trace(given.covariances, axis1=1, axis2=2) / given.d)
         return [
             {
                 "number": row + 1,
-                "label": str(self.labels[row]) if self.labels else str(row + 1),
+                "label": str(self.labels[row]) if self.labels else self.evaluation.comparison.label(row),
                 "fixed": given.fixed_points[row].tolist(),
                 "moving": given.moving_points[row].tolist(),
                 "covariance": given.covariances[row].tolist(),
                 "sd": float(spread[row]),
-                "residual": float(np.linalg.norm(found.residuals[row])),
-                "mahalanobis": None if diagnostics is None else float(diagnostics.mahalanobis[row]),
-                "p": None if diagnostics is None else float(diagnostics.p[row]),
+                "residual": None if trust is None else float(np.linalg.norm(trust.residuals[row])),
+                "mahalanobis": None if trust is None else float(trust.mahalanobis[row]),
+                "p": None if trust is None else float(trust.p[row]),
                 "outlier": row in outlying,
                 "flagged": row in flagged,
             }

@@ -8,8 +8,8 @@ import numpy as np
 
 from warpgauge.core.arrays import Floats
 from warpgauge.display import counted, csv_table, joined, length
-from warpgauge.evaluation import Trust, columns
-from warpgauge.evaluation.sentences import without
+from warpgauge.evaluation import Interval, Trust
+from warpgauge.evaluation.result import score_head, score_words
 from warpgauge.maps import map_picture
 from warpgauge.report import charts
 from warpgauge.report.map_section import MOST_SHOWN, best_method, checkerboards, map_pictures
@@ -66,7 +66,7 @@ def section_values(report: Report) -> dict[str, Any]:
         "found": report.evaluation,
         "trust": report.evaluation.trust,
         "units": report.units,
-        "score": columns.score_words(report.evaluation.norm),
+        "score": score_words(report.evaluation.norm),
         "compared": joined(methods) if len(methods) <= _MOST_LISTED else f"{len(methods)} methods",
         "annotations": counted(report.evaluation.annotations, "annotation"),
         "version": versions()["warpgauge"],
@@ -85,7 +85,7 @@ def _suspects(report: Report) -> dict[str, Any]:
     """Return the flagged annotations, the verdict without them, and both sets of scores."""
     listed = [{"sentence": one.sentence, "away": length(one.distance, report.units)} for one in report.suspects]
     other = report.evaluation.without_flagged if report.suspects else None
-    sentence = "" if other is None else without([one.row for one in report.suspects], other.verdict)
+    sentence = "" if other is None else other.verdict.lines()["BEST"]
     return {
         "listed": listed,
         "without": None if other is None else {"sentence": sentence, "table": _without_flagged(report)},
@@ -121,21 +121,20 @@ def _without_flagged(report: Report) -> Table:
 def _results(report: Report) -> dict[str, Any]:
     """Return the table, the intervals, the ranks, the box plots and the checkerboards."""
     found, norm, units = report.evaluation, report.evaluation.norm, report.units
-    best = columns.standing(found)[0]
-    low, high = best.scores.interval[norm]
+    best = found.verdict.rows[0]
+    low, high = best.interval[norm]
     label = f"expected distance from the true match ({units})"
     overlaid = best_method(found)
     return {
         "scores": score_table(report),
         "best": best.name,
-        "error": best.true_score,
+        "error": best.score[norm],
         "low": low,
         "high": high,
-        "intervals": chart(charts.intervals(found, norm, columns.score_head(norm, units))),
+        "intervals": chart(charts.intervals(found, norm, score_head(norm, units))),
         "wins": chart(charts.wins(found, norm)) if len(report.methods) > 1 else None,
         "boxes": chart(charts.boxes(report.errors, label, found.tolerance)) if report.errors else None,
         "medians": "; ".join(f"{name}: {rounded(float(np.median(one)))}" for name, one in report.errors.items()),
-        "excluded": chart(charts.excluded(found, units)) if len(found.excluded) else None,
         "overlaid": overlaid,
         "overlay": None if overlaid is None else _overlay(report, overlaid),
     }
@@ -153,18 +152,38 @@ def _overlay(report: Report, name: str) -> str | None:
 def score_table(report: Report) -> Table:
     """Return the table of scores, best method first."""
     found = report.evaluation
-    shown = columns.shown(found, columns.REPORT)
-    rows = [
-        (row.name, [value_cell(one.unit, one.value(row), found.samples) for one in shown])
-        for row in columns.standing(found)
-    ]
+    norm = found.norm
+    rows = []
+    for place, one in enumerate(found.verdict.rows, 1):
+        cells = [
+            count_cell(place),
+            figure_cell(one.landmark[norm]),
+            figure_cell(one.score[norm]),
+            figure_cell(one.interval[norm][0]),
+            figure_cell(one.interval[norm][1]),
+            text_cell(found.verdict.shown_probability(one)),
+            value_cell("interval", _triple(one.statistics.get("p90")), found.samples),
+            percent_cell(one.outside),
+        ]
+        if found.tolerance is not None:
+            cells.append(value_cell("share interval", _triple(one.statistics["above_tolerance"]), found.samples))
+        rows.append((one.name, cells))
+    heads = [
+        "method", "rank", f"at landmarks ({report.units})", score_head(norm, report.units), "90 % interval from", "to",
+        "probability of being best", f"90th percentile ({report.units})", "outside its domain",
+    ]  # fmt: skip
+    if found.tolerance is not None:
+        heads.append(f"targets above {found.tolerance:g} {report.units}")
     caption = (
         f"Errors over {found.targets} targets, estimated from {counted(found.annotations, 'annotation')}; best first. "
         f"90 % intervals in brackets ({found.samples} samples, seed {found.seed})."
     )
     flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)
-    heads = ["method", *columns.headings(found, columns.REPORT, report.units)]
     return Table(caption, heads, rows, flagged=flagged, baseline=found.baseline, name="scores")
+
+
+def _triple(one: Interval | None) -> tuple[float, float, float] | None:
+    return None if one is None else (one.median, one.low, one.high)
 
 
 def _landmarks(report: Report) -> dict[str, Any] | None:
@@ -298,7 +317,7 @@ def _provenance(report: Report) -> dict[str, Any]:
 
 def _calibration(trust: Trust) -> dict[str, Any]:
     """Return coverage, residuals and quantiles."""
-    found = trust.diagnostics
+    found = trust
     coverage = found.coverage
     rows = [
         (f"{100 * one.level:.0f} %", [Cell(f"{one.inside} of {one.count}", one.inside), percent_cell(one.share),
@@ -317,8 +336,6 @@ def _calibration(trust: Trust) -> dict[str, Any]:
         "beyond": int((np.abs(found.standardised) > 1.96).sum()),
         "bars": chart(charts.coverage(found)),
         "residuals": chart(charts.residuals(found)),
-        "lengths": chart(charts.quantiles(found)),
-        "components": chart(charts.components(found)),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.display import shown_units
-from warpgauge.evaluation.columns import REPORT, score_head
+from warpgauge.evaluation.result import score_head
 from warpgauge.io.files import plain, replace_text
 from warpgauge.report import charts
 from warpgauge.report.page import (
@@ -89,7 +89,7 @@ def write_study_report(
         numbers_file=file.with_suffix(".json").name,
         methods=method_table(
             result,
-            REPORT,
+            columns.REPORT,
             shown,
             f"Best first. 90 % intervals from {result.study.settings.bootstrap} bootstrap rounds over pairs and "
             "posterior samples.",

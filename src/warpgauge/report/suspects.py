@@ -56,7 +56,7 @@ def suspects(evaluation: Evaluation) -> tuple[Suspect, ...]:
     if other is None:
         return ()
     given = compared.annotations
-    expected = other.judged_by.mean_over(compared.at_annotations([row for row, _ in flagged]))
+    expected = other.judged_by.mean(given.fixed_points[[row for row, _ in flagged]])
     return tuple(
         Suspect(row, sentence, given.fixed_points[row], given.moving_points[row], match)
         for (row, sentence), match in zip(flagged, expected, strict=True)

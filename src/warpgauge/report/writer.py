@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from warpgauge.evaluation import Evaluation, evaluate_project, project_audit
-from warpgauge.evaluation.diagnostics import trust
 from warpgauge.io.files import replace_text
 from warpgauge.project import Project
 from warpgauge.report.map_section import MethodMaps, method_maps
@@ -36,7 +35,7 @@ def write_report(
         Ends in ``.html``; the numbers go to the same name with ``.json``, the errors at the annotations to
         ``...-landmarks.csv``.
     evaluation : Evaluation
-        From `warpgauge.evaluate` or `warpgauge.evaluate_project`. Its trust is found here where it was not asked for.
+        From `warpgauge.evaluate` or `warpgauge.evaluate_project`.
     maps : MethodMaps or bool
         True makes them where the fixed image is given; False leaves them out.
     progress : callable, optional
@@ -52,9 +51,6 @@ def write_report(
     """
     file, say = report_path(out_html), progress or (lambda _: None)
     report = Report(evaluation, **shown)
-    say("calibration")
-    if evaluation.trust is None and len(evaluation.posterior.annotations):
-        report = replace(report, evaluation=evaluation.trusted(trust(evaluation.posterior)))
     made = maps if isinstance(maps, MethodMaps) else _maps(report, say) if maps else None
     report = replace(report, maps=made)
     say("page")

@@ -134,7 +134,6 @@ def _outcome(study: Study, pair: Pair, found: OpenedPair) -> PairOutcome:
     result = evaluate_comparison(
         compared,
         centre=found.centre,
-        further=False,
         samples=settings.samples,
         seed=settings.seed,
         tolerance=settings.tolerance,

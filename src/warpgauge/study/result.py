@@ -123,7 +123,7 @@ class StudyResult(Tabular):
     def flagged(self, method: str, code: str) -> list[str]:
         """Return the pairs in which a method has a flag."""
         flags = [(one.name, flag) for one in self.outcomes for flag in one.evaluation.get("flags", [])]
-        return [name for name, flag in flags if flag["transform"] == method and flag["kind"] == code]
+        return [name for name, flag in flags if flag["transform"] == method and flag["code"] == code]
 
     @property
     def notices(self) -> list[str]:

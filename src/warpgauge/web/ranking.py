@@ -12,8 +12,8 @@ from pydantic import Field
 
 from warpgauge.display import shown_units
 from warpgauge.errors import WarpgaugeError
-from warpgauge.evaluation import Evaluation, columns, evaluate_project, sentences
-from warpgauge.evaluation.columns import PRIMARY, Row
+from warpgauge.evaluation import Evaluation, TransformScores, evaluate_project
+from warpgauge.evaluation.result import PRIMARY
 from warpgauge.project import Project
 from warpgauge.session import Session
 from warpgauge.web.overlays import Overlays
@@ -100,7 +100,7 @@ class Ranking:
         if not read or not len(Session(self.project).annotations()):
             return None, problems
         try:
-            return evaluate_project(self.project, read, with_trust=False, further=False), problems
+            return evaluate_project(self.project, read), problems
         except WarpgaugeError as error:
             return None, {**problems, **dict.fromkeys(read, str(error))}
 
@@ -109,6 +109,7 @@ class Ranking:
         evaluation, _ = self._evaluated()
         if evaluation is None:
             return None
+<<<<<<< HEAD
         order = evaluation.ranking()
         return RankingAnswer(
             order=order,
@@ -144,6 +145,37 @@ class Ranking:
             flags=list(evaluation.notices),
             units=self.project.units,
         )
+=======
+        order, verdict = found.ranking(), found.verdict
+        best = _finite(found.scores[order[0]].probability_best[PRIMARY])
+        sentence = verdict.lines()["BEST"]
+        return {"order": order, "probability_best": best, "decided": verdict.decided, "sentence": sentence}
+
+    def table(self) -> dict[str, Any]:
+        """Return what ``/api/transforms`` answers: the transforms, best first, and the verdict."""
+        found, problems = self._evaluated()
+        units = shown_units((found.units if found else None) or "px")
+        columns = [
+            {"key": "score_with_interval", "head": f"Error, {units}", "unit": "interval"},
+            {"key": "probability_best_2", "head": "Best", "unit": "text"},
+        ]
+        rows = (
+            []
+            if found is None
+            else [self._ranked(found, place, row) for place, row in enumerate(found.verdict.rows, 1)]
+        )
+        named = {row["name"] for row in rows}
+        rows += [self._row(name, problems.get(name)) for name in self.project.transform_names() if name not in named]
+        return {
+            "transforms": rows,
+            "columns": columns if found else [],
+            "verdict": "" if found is None else str(found.verdict),
+            "decided": found is not None and found.verdict.decided,
+            "targets": "" if found is None else f"Errors are over {found.target_words}.",
+            "flags": [] if found is None else [flag.sentence for flag in found.flags],
+            "units": self.project.units,
+        }
+>>>>>>> 587b572 (One judge: transforms that testify, draws heard and unheard, and a verdict in five lines; each flag is made with its words where it is found)
 
     def _row(self, name: str, problem: str | None = None) -> TransformRow:
         """Return the row of a transform without any scores."""
@@ -153,6 +185,7 @@ class Ranking:
             description = self.overlays.transform(name).description.kind if added else "before any registration"
         return TransformRow(name=name, description=description, problem=problem, mapped=added and problem is None)
 
+<<<<<<< HEAD
     def _ranked(self, row: Row, cells: list[Any]) -> TransformRow:
         scores = row.scores
         answer = self._row(row.name)
@@ -163,13 +196,21 @@ class Ranking:
         answer.outside = scores.outside
         answer.cells = cells
         return answer
+=======
+    def _ranked(self, found: Evaluation, place: int, scores: TransformScores) -> dict[str, Any]:
+        score = _finite(scores.score[PRIMARY])
+        ends = [_finite(end) for end in scores.interval[PRIMARY]]
+        return {
+            **self._row(scores.name),
+            "cells": [[score, *ends], found.verdict.shown_probability(scores)],
+            "rank": place if scores.group else None,
+            "score": score,
+            "interval": ends,
+            "probability_best": _finite(scores.probability_best[PRIMARY]),
+            "outside": scores.outside,
+        }
+>>>>>>> 587b572 (One judge: transforms that testify, draws heard and unheard, and a verdict in five lines; each flag is made with its words where it is found)
 
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_finite(one) for one in value]
-    return _finite(value) if isinstance(value, float) else value
