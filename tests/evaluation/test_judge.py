@@ -349,7 +349,7 @@ def test_gross_errors_are_flagged_and_the_verdict_without_them_is_given() -> Non
     flags = gross_errors(Comparison.of(transforms, None, posterior(wrong)))
     assert [flag.row for flag in flags] == [3, 11]
     assert [flags[0].numbers[axis] for axis in "xy"] == given.fixed_points[3].tolist()
-    assert flags[0].sentence.startswith("annotation 4, at (")
+    assert flags[0].sentence.startswith("Look at annotation 4 again: at (")
     assert gross_errors(Comparison.of(transforms, None, posterior(given))) == []
     targets = annotated(9, count=50).fixed_points
     result = wg.evaluate(wg.judge(posterior(wrong), transforms), transforms, targets, samples=200)

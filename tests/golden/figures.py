@@ -227,9 +227,10 @@ def _numbers(place: Path, **options: Any) -> dict[str, Any]:
     """``evaluate`` of a real project, without sentences that quote its landmarks."""
     with wg.Project.open(place) as project:
         found = json.loads(json.dumps(plain(evaluate_project(project, **options).to_dict())))
-    found["flags"] = [{key: one[key] for key in ("kind", "transform", "row", "p")} for one in found["flags"]]
+    found["flags"] = [{key: one[key] for key in ("code", "transform", "row", "p")} for one in found["flags"]]
     if found["without_flagged"] is not None:
         found["without_flagged"] = {key: found["without_flagged"][key] for key in ("annotations", "ranking", "tied")}
+    del found["verdict"], found["lines"]
     for one in found["transforms"].values():
         for key in ("flags", "rank_probabilities", "statistics"):
             del one[key]

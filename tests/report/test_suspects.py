@@ -54,10 +54,8 @@ def test_a_planted_slip_is_named_by_evaluate_with_its_number_from_one(project: P
     result = ask("evaluate", project)
     assert [flag["row"] for flag in result["flags"] if flag["transform"] is None] == [ROW]
     printed = " ".join(call("evaluate", project).split())
-    assert "look at this: Annotation 6, at (" in printed
-    assert " px from every good transform, where " in printed
-    assert "look at this: Without annotation 6: " in printed
-    assert " ".join(result["without_flagged"]["verdict"].split()) in printed
+    assert "annotation 6 may be a wrong match" in printed
+    assert result["without_flagged"]["annotations"] == result["annotations"] - 1
 
 
 def test_benchmark_names_a_planted_slip_before_its_table(project: Path, tmp_path: Path) -> None:
@@ -66,7 +64,7 @@ def test_benchmark_names_a_planted_slip_before_its_table(project: Path, tmp_path
     pair = f'[[pair]]\nname = "it"\nproject = "{project.as_posix()}"\n'
     study.write_text(f"[settings]\nbootstrap = 20\n{pair}{methods}")
     printed = " ".join(call("benchmark", study, "--out", tmp_path / "results").split())
-    assert printed.startswith("look at this: it: Annotation 6, at (")
+    assert printed.startswith("look at this: it: Look at annotation 6 again: at (")
     assert printed.index("look at this") < printed.index("mean rank")
 
 
@@ -81,9 +79,9 @@ def test_the_report_shows_a_planted_slip(project: Path) -> None:
     assert one["distance"] == pytest.approx(np.linalg.norm(SLIP), abs=1.5)
     titles = [title for _, title in page.headings]
     assert titles.index("Annotations to check") < titles.index("Which method is best?")
-    assert "Annotation 6, at (" in page.text
+    assert "Look at annotation 6 again: at (" in page.text
     other = numbers["evaluation"]["without_flagged"]
-    assert f"Without annotation 6: {other['verdict']}" in page.text
+    assert other["lines"]["BEST"] in page.text
     rows = {row[0][1]: row for row in page.tables["without-flagged"][1:]}
     assert set(rows) == {"good", "fair", "poor", "identity"}
     assert float(rows["good"][4][0]["data-value"] or "nan") == other["transforms"]["good"]["score"]["2"]

@@ -54,6 +54,8 @@ class Flag:
         Which transform; None where it concerns an annotation or all transforms.
     row : int or None
         Row of the annotation, from 0.
+    label : str
+        What the user calls that annotation.
     p : float or None
         Probability of something as odd by chance, where it was computed.
     numbers : dict
@@ -65,6 +67,7 @@ class Flag:
     sentence: str
     transform: str | None = None
     row: int | None = None
+    label: str = ""
     p: float | None = None
     numbers: dict[str, float] = field(default_factory=dict)
 
@@ -148,9 +151,10 @@ def gross_errors(comparison: Comparison) -> list[Flag]:
             Flag(
                 GROSS,
                 f"{name} may be a wrong match",
-                f"{name}, at ({at}) in the fixed image, lies {length(best[row], units)} from every good transform, "
-                f"where {length(usual, units)} is usual: look at it again, it may be a wrong match.",
+                f"Look at {name} again: at ({at}) in the fixed image it lies {length(best[row], units)} from every good "
+                f"transform, where {length(usual, units)} is usual; it may be a wrong match.",
                 row=int(row),
+                label=name,
                 numbers={**_axes(annotations.fixed_points[row]), "distance": float(best[row]), "usual": usual},
             )
         )

@@ -43,7 +43,8 @@ def score_words(norm: str) -> str:
 
 def score_head(norm: str, units: str) -> str:
     """Return the heading of a column or axis with scores of a norm."""
-    return f"{_HEADS.get(norm, score_words(norm))} ({units})"
+    head = _HEADS.get(norm, score_words(norm))
+    return f"{head} ({units})" if units else head
 
 
 @dataclass(frozen=True)
@@ -368,7 +369,7 @@ class Evaluation(Tabular):
     @property
     def title(self) -> str:
         """What the errors are, over how many targets and from how many annotations."""
-        error = score_head(self.norm, "").removesuffix(" ()")
+        error = score_head(self.norm, "")
         unit = f" in {shown_units(self.units)}" if self.units else ""
         return f"{error}{unit} over {self.target_words}, from {counted(self.annotations, 'annotation')}"
 
@@ -400,7 +401,7 @@ class Evaluation(Tabular):
 
         rows = [self.scores[name] for name in self.ranking(self.norm)]
         ends = [one.interval[self.norm] for one in rows]
-        label = score_head(self.norm, shown_units(self.units or "")).removesuffix(" ()")
+        label = score_head(self.norm, shown_units(self.units or ""))
         scores = [one.score[self.norm] for one in rows]
         names = [one.name for one in rows]
         return plot_intervals(names, scores, [low for low, _ in ends], [high for _, high in ends], label=label, ax=ax)

@@ -350,7 +350,7 @@ class Verdict:
                 continue
             if flag.code == GROSS and len(wrong) > 1:
                 if flag is wrong[0]:
-                    yield f"{len(wrong)} annotations may be wrong matches, first {wrong[0].short.split(' may be')[0]}"
+                    yield f"{len(wrong)} annotations may be wrong matches, first {flag.label}"
             elif flag.transform is None or flag.transform in may or flag.code in (LEAK, TOO_GOOD):
                 yield flag.short
             else:
