@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
 import matplotlib as mpl
 import numpy as np
@@ -17,7 +15,7 @@ from PIL import Image
 
 import warpgauge as wg
 from warpgauge.core.process import Posterior
-from warpgauge.display import cell_progress, counted, csv_table, html_table, latex_table, number, text_table
+from warpgauge.display import counted, csv_table, html_table, latex_table, number, text_table
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Evaluation
 from warpgauge.io.landmarks.registry import FORMATS
@@ -218,7 +216,7 @@ def test_a_console_shows_one_short_line(result: Evaluation) -> None:
         "<Evaluation: 2 transforms at 30 targets, from 15 annotations, smallest error: 'near_<b>'>": result,
         "<Posterior: 2D, from 60 annotations>": posterior,
         "<Annotations: 2D, 1 annotation>": posterior.annotations[:1],
-        "<Judge: 2D, 1 transform, from 60 annotations>": wg.judge(posterior, {"same": lambda x: x}),
+        "<Judge: 2D, from 60 annotations and 1 transform>": wg.judge(posterior, {"same": lambda x: x}),
         "<Suggester: entropy, 200 of 200 candidates left, 0 annotations>": wg.Suggester(posterior.prior, fixed),
         "<FusedPlacements: 200 locations, 2 raters, covariances pooled>": fused,
         "<Landmarks: 2D, 200 landmarks in px (image)>": wg.Landmarks(fixed, fixed),
@@ -230,31 +228,3 @@ def test_a_console_shows_one_short_line(result: Evaluation) -> None:
     assert repr(posterior.calibrated()).endswith(f"60 annotations, scale {checked.factor:.3g}>")
     longest = np.max(checked.residuals.mahalanobis)
     assert repr(checked.residuals) == f"<LeaveOneOut: 60 annotations, largest Mahalanobis length {longest:.3g}>"
-
-
-def test_a_bar_is_shown_in_a_notebook_only_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`evaluate` and what calls it share one bar below the cell; it is gone at the end, and no other place has one."""
-    shown: list[str] = []
-
-    class Handle:
-        def update(self, content: str) -> None:
-            shown.append(content)
-
-    cell = SimpleNamespace(HTML=str, display=lambda content, display_id: Handle())
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1)))
-    monkeypatch.setitem(sys.modules, "IPython.display", cell)
-    fixed = np.random.default_rng(0).uniform(0, 100, (8, 2))
-    posterior = wg.default_posterior(
-        wg.Annotations(fixed, fixed + 2, np.tile(np.eye(2), (8, 1, 1))), wg.Grid((100, 100))
-    )
-    with cell_progress(1) as begin:
-        begin("outer")
-        wg.evaluate(posterior, {"none": lambda points: points}, fixed, samples=10)
-    assert ["outer" in one for one in shown] == [True, False]
-    assert shown[-1] == ""
-    wg.evaluate(posterior, {"none": lambda points: points}, fixed, samples=10)
-    assert ["mapping the targets" in one for one in shown[2:]] == [True, False, False]
-    assert "scoring" in shown[3]
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
-    wg.evaluate(posterior, {"none": lambda points: points}, fixed, samples=10)
-    assert len(shown) == 5

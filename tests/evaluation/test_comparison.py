@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import warpgauge as wg
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Comparison, landmark_table
+from warpgauge.evaluation import Comparison
 from warpgauge.evaluation.comparison import BLOCK, mapped
 from warpgauge.io.transforms import AffineTransform, FunctionTransform, MappedPoints
 
@@ -147,13 +146,3 @@ def test_a_posterior_and_an_object_with_map_are_transforms() -> None:
     np.testing.assert_array_equal(found.targets, TARGETS)
     np.testing.assert_allclose(found.values.targets[0], posterior.mean(TARGETS), atol=1e-12)
     np.testing.assert_array_equal(found.values.targets[1], TARGETS + 3.0)
-
-
-def test_the_landmark_table_is_that_of_the_values() -> None:
-    found = Comparison.of({"a": lambda points: points + 3.0}, None, known())
-    row = landmark_table(found)[2]
-    fixed, moving = found.annotations.fixed_points[2], found.annotations.moving_points[2]
-    assert (row["annotation"], row["transform"]) == (3, "a")
-    assert [row["mapped_x"], row["mapped_y"]] == pytest.approx(fixed + 3.0)
-    assert row["error"] == pytest.approx(float(np.linalg.norm(fixed + 3.0 - moving)))
-    json.dumps(row)

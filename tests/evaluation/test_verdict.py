@@ -129,7 +129,10 @@ def test_what_probabilities_leave_is_named_beside_references() -> None:
 def test_the_most_important_notes_come_first_and_no_line_makes_it_too_long() -> None:
     flags = [
         Flag("undefined", "m2 is undefined at 3 % of the targets", "", transform="m2"),
-        *(Flag("gross_error", f"annotation {k} may be a wrong match", "", row=k, label=f"annotation {k}") for k in (4, 8)),
+        *(
+            Flag("gross_error", f"annotation {k} may be a wrong match", "", row=k, label=f"annotation {k}")
+            for k in (4, 8)
+        ),
         Flag("leak", "m3 has seen the landmarks; it is not ranked", "", transform="m3"),
     ]
     found = two(0.97, ALONE, flags=tuple(flags))

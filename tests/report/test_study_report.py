@@ -84,7 +84,7 @@ def test_a_submission_that_has_seen_the_landmarks_is_named_in_the_report_of_a_st
     write_landmarks(wg.Landmarks(fixed, fixed + np.array([0.5, 0.0])), tmp_path / "case1.csv")
     call("benchmark", study, "--out", tmp_path / "results", "--report", tmp_path / "study.html")
     page = Page((tmp_path / "study.html").read_text("utf-8"))
-    assert "case1: near fits the annotations better than their stated precision allows" in page.text
+    assert "case1: near fits the annotations, or many of them, better than their stated precision allows" in page.text
     assert "case0: near" not in page.text
 
 

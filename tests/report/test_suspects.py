@@ -86,5 +86,5 @@ def test_the_report_shows_a_planted_slip(project: Path) -> None:
     assert set(rows) == {"good", "fair", "poor", "identity"}
     assert float(rows["good"][4][0]["data-value"] or "nan") == other["transforms"]["good"]["score"]["2"]
     listed = [row for row in page.tables["annotation-list"][1:] if row[-1][1] == "far from all good methods"]
-    assert [row[0][1] for row in listed] == ["6"]
+    assert [row[0][1] for row in listed] == ["annotation 6"]
     assert_consistent(path)

@@ -12,7 +12,7 @@ from warpgauge.evaluation.certificate import (
     check_certificate,
     read_certificate,
 )
-from warpgauge.evaluation.comparison import Comparison, Scene, Values, known_targets, landmark_table
+from warpgauge.evaluation.comparison import Comparison, Scene, Values, known_targets
 from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.gate import GateResult, gate_audit, gate_project
 from warpgauge.evaluation.judge import Judge, judge
@@ -61,7 +61,6 @@ __all__ = [
     "jacobian_determinants",
     "judge",
     "known_targets",
-    "landmark_table",
     "leak_tests",
     "norm_name",
     "project_audit",

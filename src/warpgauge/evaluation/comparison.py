@@ -326,27 +326,3 @@ def known_targets(posterior: Posterior, targets: Floats) -> Bools:
     deviation = posterior.standard_deviation(targets)
     before = np.sqrt(posterior.scale) * posterior.prior.condition(annotations[:0]).standard_deviation(targets)
     return np.asarray((deviation <= _LIMIT * usual) & (deviation <= (1 - _LEAST) * before))
-
-
-def landmark_table(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one row per annotation and transform.
-
-    Columns: ``annotation`` (from 1), ``transform``, ``fixed_x`` ..., ``moving_x`` ... (the expert's match), ``sd``
-    (root mean variance that the expert stated), ``mapped_x`` ... (where the transform puts the point), ``error`` (its
-    distance from the match) and ``error_in_sd``. World units; NaN where a transform is undefined.
-    """
-    given = comparison.annotations
-    axes = "xyz"[: given.d]
-    sd = np.sqrt(np.trace(given.covariances, axis1=1, axis2=2) / given.d)
-    rows = []
-    for name, values, errors in zip(
-        comparison.transforms, comparison.values.annotations, comparison.landmark_errors, strict=True
-    ):
-        points = {"fixed": given.fixed_points, "moving": given.moving_points, "mapped": values}
-        for at in range(len(given)):
-            row: dict[str, Any] = {"annotation": at + 1, "transform": name}
-            for kind, each in points.items():
-                row |= {f"{kind}_{axis}": float(value) for axis, value in zip(axes, each[at], strict=True)}
-            row |= {"sd": float(sd[at]), "error": float(errors[at]), "error_in_sd": float(errors[at] / sd[at])}
-            rows.append(row)
-    return rows

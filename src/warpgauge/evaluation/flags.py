@@ -151,8 +151,8 @@ def gross_errors(comparison: Comparison) -> list[Flag]:
             Flag(
                 GROSS,
                 f"{name} may be a wrong match",
-                f"Look at {name} again: at ({at}) in the fixed image it lies {length(best[row], units)} from every good "
-                f"transform, where {length(usual, units)} is usual; it may be a wrong match.",
+                f"Look at {name} again: at ({at}) in the fixed image it lies {length(best[row], units)} from every "
+                f"good transform, where {length(usual, units)} is usual; it may be a wrong match.",
                 row=int(row),
                 label=name,
                 numbers={**_axes(annotations.fixed_points[row]), "distance": float(best[row]), "usual": usual},

@@ -161,7 +161,7 @@ def score_table(report: Report) -> Table:
             figure_cell(one.score[norm]),
             figure_cell(one.interval[norm][0]),
             figure_cell(one.interval[norm][1]),
-            text_cell(found.verdict.shown_probability(one)),
+            text_cell("as its copy") if one.copy_of else sampled_cell(one.probability_best[norm], found.samples),
             value_cell("interval", _triple(one.statistics.get("p90")), found.samples),
             percent_cell(one.outside),
         ]
