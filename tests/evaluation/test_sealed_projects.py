@@ -85,7 +85,7 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     add(made, "bent", _bent(_method(21), landmarks))
     before = ask("evaluate", made)
     assert before["annotations"] == ANSWERS - SEALED
-    assert "unseen_annotations" in before["assumptions"]
+    assert "bent (has probably seen the landmarks)" in before["lines"]["BEST"]
     assert not before["transforms"]["honest"]["vetted"]
     opened = ask("unseal", made)
     assert (opened["opened"], opened["they test"]) == (SEALED, ["honest", "bent"])
@@ -96,9 +96,9 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     ]
     assert after["transforms"]["honest"]["vetted"]
     assert "bent" not in after["ranking"]
-    assert after["assumptions"] == []
+    assert "nothing shows" not in after["verdict"]
     shown = call("evaluate", made)
-    assert "bent has seen the open annotations" in shown
+    assert "bent has seen the landmarks; it is not ranked" in shown
     # What is added now, or changed, or replaced under a known name, cannot be vetted; a new name changes nothing.
     call("export", made, tmp_path / "all.csv", "--fused")
     add(made, "late", _bent(_method(22), wg.read_landmarks(tmp_path / "all.csv")))

@@ -282,14 +282,17 @@ class Verdict:
         """Return which methods may be the best, what the rest of the probability is, and how many answers decide."""
         likeliest = sorted(self.ranked, key=lambda row: -row.probability_best[self.norm])
         likely = [row for row in likeliest[:_MOST_NAMED] if row.probability_best[self.norm] >= _WORTH_NAMING]
+        rest = 1 - sum(row.probability_best[self.norm] for row in self.ranked)
+        is_open = bool(self.references) and rest >= _WORTH_NAMING
+        if len(likely) < (1 if is_open else 2):
+            likely = likeliest[:2]
         named = [
             f"{self._doubted(row)} ({probability(row.probability_best[self.norm])})"
             for row in self.ranked
-            if row in likely or row in likeliest[:2]
+            if row in likely
         ]
-        rest = 1 - sum(row.probability_best[self.norm] for row in self.ranked)
         text = f"not decided: {joined(named, 'or')}"
-        if rest >= _WORTH_NAMING and self.references:
+        if is_open:
             return f"{text}; the other {rest:.2f} depends on whether methods have seen the landmarks"
         return text + self._more()
 
