@@ -98,6 +98,7 @@ def test_wrong_fields_are_named_by_every_verdict_whichever_came_first(folder, tm
     assert all("misread" in found[name] for name in ("swapped", "negated", "inverted", "absolute"))
     assert found["normalised"] == {"normalised"}
     assert found["still"] == {"still"}
-    shown = call("evaluate", made)
-    assert "swapped may be misread: its mean error at the annotations is" in shown
-    assert "normalised moves no target by more than 1 in any direction" in shown
+    sentences = " ".join(one["sentence"] for one in ask("evaluate", made)["flags"])
+    assert "swapped may be misread: its mean error at the annotations is" in sentences
+    assert "normalised moves no target by more than 1 in any direction" in sentences
+    assert "may be misread" in call("evaluate", made)

@@ -101,8 +101,8 @@ def test_a_constant_offset_between_raters_is_named(folder: Path) -> None:
     assert offsets["dee"].offset[0] == pytest.approx(1.5, abs=0.25)
     assert offsets["dee"].error[0] == pytest.approx(0.71 / np.sqrt(32), rel=0.3)
     shown = call("evaluate", folder, "identity")
-    assert "dee places 1." in shown
-    assert "from the other raters on average (standard error" in shown
+    assert "rater dee places 1." in shown
+    assert "from the others on average" in shown
     call("undo", folder, "--import")
     told = ask("import", folder, write(folder.parent / "none.csv", landmarks()))
     assert told["offsets"] == "none found"

@@ -110,8 +110,6 @@ def test_a_registration_bent_to_an_export_is_found_once_the_seal_is_opened(folde
     assert [(one["code"], one["transform"]) for one in later["flags"] if one["code"] == "late"] == [("late", "late")]
     assert later["transforms"]["honest2"]["vetted"]
     assert not later["transforms"]["late"]["vetted"]
-    shown = call("evaluate", made)
-    assert "late was added after the sealed answers were opened" in shown
     shutil.copy(tmp_path / "late.nrrd", next((made / "transforms" / "honest2").iterdir()))
     changed = ask("evaluate", made)
     assert {one["transform"]: one["numbers"]["changed"] for one in changed["flags"] if one["code"] == "late"} == {

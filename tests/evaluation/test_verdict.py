@@ -130,15 +130,15 @@ def test_the_most_important_notes_come_first_and_no_line_makes_it_too_long() -> 
     flags = [
         Flag("undefined", "m2 is undefined at 3 % of the targets", "", transform="m2"),
         *(
-            Flag("gross_error", f"annotation {k} may be a wrong match", "", row=k, label=f"annotation {k}")
-            for k in (4, 8)
+            Flag("gross_error", f"{name} may be a wrong match", "", row=4, label=name)
+            for name in ("annotation 4", "pc")
         ),
         Flag("leak", "m3 has seen the landmarks; it is not ranked", "", transform="m3"),
     ]
     found = two(0.97, ALONE, flags=tuple(flags))
     assert found.lines()["MIND"] == (
-        "m3 has seen the landmarks; it is not ranked; 2 annotations may be wrong matches, first annotation 4; "
-        "nothing shows whether a method has seen the landmarks"
+        "m3 has seen the landmarks; it is not ranked; annotation 4 may be a wrong match (and 1 more); nothing shows "
+        "whether a method has seen the landmarks"
     )
     many = two(0.97, ALONE, flags=tuple(Flag("masked", "word " * 11, "") for _ in range(9)))
     assert count_words(str(many)) <= 80
@@ -304,5 +304,5 @@ def test_a_rater_far_from_the_others_is_named_with_the_landmark(contest: dict[st
         call("add-transform", tmp_path / "many", name, contest["folder"] / f"{name}.nrrd")
     shown = call("evaluate", tmp_path / "many")
     mind = next(line for line in shown.splitlines() if line.startswith("MIND"))
-    assert "rater dot is" in mind
-    assert "from the others at node 7" in mind
+    assert "rater dot marked node 7 " in mind
+    assert "from the others" in mind

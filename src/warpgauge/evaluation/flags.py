@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,13 @@ from scipy import special
 
 from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.factors import mahalanobis
-from warpgauge.display import length, percent, rounded
+from warpgauge.display import joined, length, percent, rounded
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.leaks import LeakTest
 from warpgauge.session.doubts import Finding
 
 if TYPE_CHECKING:
-    from warpgauge.session.agreement import RaterOffset
+    from warpgauge.session.agreement import FarMark, RaterOffset
 
 LEAK, TOO_GOOD, UNDEFINED, UNTESTED, LATE = "leak", "too_good", "undefined", "untested", "late"
 GROSS, RATER_FAR, RATER_OFFSET, COMMON_OFFSET = "gross_error", "rater_far", "rater_offset", "common_offset"
@@ -277,7 +276,8 @@ def late(name: str, is_changed: bool) -> Flag:
     """Flag a transform that came after the sealed answers were opened."""
     why = "is not what was added" if is_changed else "was added after the sealed answers were opened"
     sentence = f"{name} {why}, so that they cannot show whether it has seen the annotations."
-    return Flag(LATE, f"{name} {why}", sentence, transform=name)
+    numbers = {"changed": float(is_changed)}
+    return Flag(LATE, f"{name} {why}", sentence, transform=name, numbers=numbers)
 
 
 def masked(share: float, of: str) -> Flag:
@@ -304,35 +304,18 @@ def rater_offset(found: RaterOffset, units: str) -> Flag:
     )
 
 
-def raters_far(placements: Sequence[dict[str, Floats]], labels: Sequence[str], units: str) -> list[Flag]:
-    """Flag raters whose mark of a landmark lies far from those of the other raters, where three or more marked it.
-
-    Far is more than six times the usual distance of a mark from the median of the others. ``placements`` hold the
-    displacement that each rater gave to a landmark, by name.
-    """
-    distances = []
-    for at, marks in enumerate(placements):
-        for rater in marks if len(marks) > 2 else ():
-            others = np.median([mark for name, mark in marks.items() if name != rater], axis=0)
-            distances.append((float(np.linalg.norm(marks[rater] - others)), rater, at))
-    if not distances:
-        return []
-    usual = float(np.median([distance for distance, _, _ in distances]))
-    flags = []
-    for distance, rater, at in sorted(distances, reverse=True):
-        if distance <= _GROSS * usual:
-            break
-        away = length(distance, units)
-        flags.append(
-            Flag(
-                RATER_FAR,
-                f"rater {rater} is {away} from the others at {labels[at]}",
-                f"Rater {rater} marked {labels[at]} {away} from the other raters, where {length(usual, units)} is "
-                "usual: look at this mark again. It also enlarges the uncertainty of every other landmark.",
-                numbers={"annotation": float(at + 1), "distance": distance, "usual": usual},
-            )
-        )
-    return flags
+def rater_far(found: FarMark, label: str, units: str) -> Flag:
+    """Flag a rater's mark of a landmark that lies far from those of the other raters."""
+    rater = found.mark.rater
+    away = length(found.distance, units)
+    return Flag(
+        RATER_FAR,
+        f"rater {rater} marked {label} {away} from the others",
+        f"Rater {rater} marked {label} {away} from where {joined(found.others)} marked it: look at this mark again. It "
+        "also enlarges the uncertainty of every other landmark that several raters marked.",
+        label=label,
+        numbers={"distance": found.distance},
+    )
 
 
 def doubt(found: Finding, name: str, units: str | None) -> Flag:

@@ -15,19 +15,19 @@ import numpy as np
 
 from warpgauge.candidates import targets_from_mask
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Floats
 from warpgauge.core.power_law import fitted_posterior
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import audited_points
 from warpgauge.evaluation.comparison import Comparison, Scene
-from warpgauge.evaluation.flags import Flag, doubt, late, masked, rater_offset, raters_far
+from warpgauge.evaluation.flags import Flag, doubt, late, masked, rater_far, rater_offset
 from warpgauge.evaluation.judge import CENTRES, Judge, judge_of
 from warpgauge.evaluation.leaks import FEWEST
 from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import Scoring, scored
 from warpgauge.io.transforms import AffineTransform
 from warpgauge.project import Project
+from warpgauge.session.agreement import far_marks
 from warpgauge.session.doubts import checked, transform_findings
 from warpgauge.session.fused_annotations import LocatedAnnotations
 from warpgauge.session.prior import PAPER, current_prior
@@ -200,13 +200,10 @@ def _masked(project: Project) -> list[Flag]:
 
 def _of_raters(project: Project, located: LocatedAnnotations, labels: Sequence[str]) -> list[Flag]:
     """Flag raters who are offset from the others, and single marks of a rater that lie far from those of the others."""
-    placements = []
-    for marks in located.marks:
-        moves: dict[str, Floats] = {
-            mark.rater: np.subtract(mark.placement.moving, mark.fixed_point) for mark in marks
-        }  # fmt: skip
-        placements.append(moves)
-    far = raters_far(placements, labels, project.units)
+    far = []
+    for mark in far_marks(located):
+        row = located.row_of(mark.mark)
+        far.append(rater_far(mark, "a landmark" if row is None else labels[row], project.units))
     return [*far, *(rater_offset(one, project.units) for one in rater_offsets(project))]
 
 

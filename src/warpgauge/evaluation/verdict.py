@@ -342,22 +342,23 @@ class Verdict:
         return "; ".join(parts)
 
     def _notes(self) -> Iterator[str]:
-        """Yield what to bear in mind, the most important first."""
+        """Yield what to bear in mind, the most important first; of several flags of a kind the first."""
+        likely = set(self.groups[0] if self.groups else ())
+        likely |= {row.name for row in self.rows if row.probability_best.get(self.norm, 0.0) >= _WORTH_NAMING}
         first = self.ranked[0].name if self.ranked else None
-        may = set(self.groups[0] if self.groups else ())
-        may |= {row.name for row in self.rows if row.probability_best.get(self.norm, 0.0) >= _WORTH_NAMING}
-        wrong = [flag for flag in self.flags if flag.code == GROSS]
         later = []
-        for flag in sorted(self.flags, key=lambda one: _PRIORITY.index(one.code)):
-            if flag.code == TOO_GOOD and flag.transform == first:
+        for code in _PRIORITY:
+            flags = [flag for flag in self.flags if flag.code == code]
+            if code == TOO_GOOD:
+                flags = [flag for flag in flags if flag.transform != first]  # which the first line tells
+            if not flags:
                 continue
-            if flag.code == GROSS and len(wrong) > 1:
-                if flag is wrong[0]:
-                    yield f"{len(wrong)} annotations may be wrong matches, first {flag.label}"
-            elif flag.transform is None or flag.transform in may or flag.code in (LEAK, TOO_GOOD):
-                yield flag.short
+            flags.sort(key=lambda flag: flag.transform is not None and flag.transform not in likely)
+            more = f" (and {len(flags) - 1} more)" if len(flags) > 1 else ""
+            if code == UNDEFINED and flags[0].transform not in likely:
+                later.append(f"{flags[0].short}{more}")
             else:
-                later.append(flag.short)
+                yield f"{flags[0].short}{more}"
         if self.by_transforms:
             if not all(row.vetted or row.name in self.suspected for row in self.methods):
                 yield "nothing shows whether a method has seen the landmarks"
