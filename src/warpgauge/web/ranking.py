@@ -6,7 +6,6 @@ One evaluation and its verdict are behind both the page's table of transforms an
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from pydantic import Field
 
@@ -109,13 +108,12 @@ class Ranking:
         evaluation, _ = self._evaluated()
         if evaluation is None:
             return None
-<<<<<<< HEAD
         order = evaluation.ranking()
         return RankingAnswer(
             order=order,
             probability_best=_finite(evaluation.scores[order[0]].probability_best[PRIMARY]),
             decided=evaluation.verdict.decided,
-            sentence=sentences.progress(evaluation.verdict),
+            sentence=evaluation.verdict.lines()["BEST"],
         )
 
     def table(self) -> TransformsAnswer:
@@ -127,55 +125,22 @@ class Ranking:
             return TransformsAnswer(
                 transforms=rows, columns=[], verdict="", decided=False, targets="", flags=[], units=self.project.units
             )
-        shown = columns.shown(evaluation, columns.PAGE)
-        heads = columns.headings(evaluation, columns.PAGE, shown_units(evaluation.units or "px"))
-        rows = []
-        for row in columns.standing(evaluation):
-            rows.append(self._ranked(row, [_cell(column.value(row)) for column in shown]))
+        rows = [self._ranked(evaluation, place, one) for place, one in enumerate(evaluation.verdict.rows, 1)]
         ranked = {row.name for row in rows}
         rows += [self._row(name, problems.get(name)) for name in names if name not in ranked]
+        head = f"Error, {shown_units(evaluation.units or 'px')}"
         return TransformsAnswer(
             transforms=rows,
             columns=[
-                ColumnAnswer(key=one.key, head=head, unit=one.unit) for one, head in zip(shown, heads, strict=True)
+                ColumnAnswer(key="error", head=head, unit="interval"),
+                ColumnAnswer(key="probability_best", head="Best", unit="text"),
             ],
-            verdict=evaluation.verdict.whole,
+            verdict=str(evaluation.verdict),
             decided=evaluation.verdict.decided,
-            targets=evaluation.target_sentence,
-            flags=list(evaluation.notices),
+            targets=f"Errors are over {evaluation.target_words}.",
+            flags=[flag.sentence for flag in evaluation.flags],
             units=self.project.units,
         )
-=======
-        order, verdict = found.ranking(), found.verdict
-        best = _finite(found.scores[order[0]].probability_best[PRIMARY])
-        sentence = verdict.lines()["BEST"]
-        return {"order": order, "probability_best": best, "decided": verdict.decided, "sentence": sentence}
-
-    def table(self) -> dict[str, Any]:
-        """Return what ``/api/transforms`` answers: the transforms, best first, and the verdict."""
-        found, problems = self._evaluated()
-        units = shown_units((found.units if found else None) or "px")
-        columns = [
-            {"key": "score_with_interval", "head": f"Error, {units}", "unit": "interval"},
-            {"key": "probability_best_2", "head": "Best", "unit": "text"},
-        ]
-        rows = (
-            []
-            if found is None
-            else [self._ranked(found, place, row) for place, row in enumerate(found.verdict.rows, 1)]
-        )
-        named = {row["name"] for row in rows}
-        rows += [self._row(name, problems.get(name)) for name in self.project.transform_names() if name not in named]
-        return {
-            "transforms": rows,
-            "columns": columns if found else [],
-            "verdict": "" if found is None else str(found.verdict),
-            "decided": found is not None and found.verdict.decided,
-            "targets": "" if found is None else f"Errors are over {found.target_words}.",
-            "flags": [] if found is None else [flag.sentence for flag in found.flags],
-            "units": self.project.units,
-        }
->>>>>>> 587b572 (One judge: transforms that testify, draws heard and unheard, and a verdict in five lines; each flag is made with its words where it is found)
 
     def _row(self, name: str, problem: str | None = None) -> TransformRow:
         """Return the row of a transform without any scores."""
@@ -185,31 +150,15 @@ class Ranking:
             description = self.overlays.transform(name).description.kind if added else "before any registration"
         return TransformRow(name=name, description=description, problem=problem, mapped=added and problem is None)
 
-<<<<<<< HEAD
-    def _ranked(self, row: Row, cells: list[Any]) -> TransformRow:
-        scores = row.scores
-        answer = self._row(row.name)
-        answer.rank = row.place
+    def _ranked(self, evaluation: Evaluation, place: int, scores: TransformScores) -> TransformRow:
+        answer = self._row(scores.name)
+        answer.rank = place if scores.group else None
         answer.score = _finite(scores.score[PRIMARY])
         answer.interval = [_finite(end) for end in scores.interval[PRIMARY]]
         answer.probability_best = _finite(scores.probability_best[PRIMARY])
         answer.outside = scores.outside
-        answer.cells = cells
+        answer.cells = [[answer.score, *answer.interval], evaluation.verdict.shown_probability(scores)]
         return answer
-=======
-    def _ranked(self, found: Evaluation, place: int, scores: TransformScores) -> dict[str, Any]:
-        score = _finite(scores.score[PRIMARY])
-        ends = [_finite(end) for end in scores.interval[PRIMARY]]
-        return {
-            **self._row(scores.name),
-            "cells": [[score, *ends], found.verdict.shown_probability(scores)],
-            "rank": place if scores.group else None,
-            "score": score,
-            "interval": ends,
-            "probability_best": _finite(scores.probability_best[PRIMARY]),
-            "outside": scores.outside,
-        }
->>>>>>> 587b572 (One judge: transforms that testify, draws heard and unheard, and a verdict in five lines; each flag is made with its words where it is found)
 
 
 def _finite(value: float) -> float | None:

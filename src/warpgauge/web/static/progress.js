@@ -77,7 +77,7 @@ export function Compare({ stage }) {
   const chosen = (/** @type {string} */ name) => map?.kind === "blended" && map.transform === name;
   const choose = (/** @type {string} */ name) => stage.store.set({ map: chosen(name) ? null : { kind: "blended", transform: name } });
   const uncertain = map?.kind === "entropy";
-  return html`<p class="verdict">${verdict}</p>
+  return html`<div class="verdict">${verdict.split("\n").map((line) => html`<div key=${line}>${line}</div>`)}</div>
     <div class="scroll"><table class="compare"><thead><tr><th>Result</th>${columns.map(({ head }) => html`<th class="num">${head}</th>`)}<th>Map</th></tr></thead>
       <tbody>${transforms.map((entry) => html`<tr key=${entry.name}><td title=${entry.description}>${entry.rank === null ? "" : `${entry.rank}. `}${entry.name}${entry.problem && html`<div class="flag">${entry.problem}</div>`}</td>
         ${columns.map(({ unit }, k) => html`<td class="num"><${CellWords} unit=${unit} value=${entry.cells[k] ?? null} /></td>`)}
