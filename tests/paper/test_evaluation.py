@@ -92,7 +92,7 @@ def test_what_is_held_and_called_by_hand() -> None:
     known = wg.TransformationPrior(wg.KernelBundle("wendland", [10.0], [1.0])).condition(
         wg.Annotations.isotropic([[0.0, 0.0]], [[0.0, 0.0]], 1.0)
     )
-    found = wg.evaluate(known, dict.fromkeys(names, lambda x: x), np.zeros((1, 2)), samples=10, further=0)
+    found = wg.evaluate(known, dict.fromkeys(names, lambda x: x), np.zeros((1, 2)), samples=10)
     intervals = {"a": (0.5, 1.5), "b": (1.0, 2.5), "c": (1.0, 2.9)}
     for name, best in (("a", 0.02), ("b", 0.97), ("c", 0.01)):
         found.scores[name].interval["2"] = intervals[name]
