@@ -29,28 +29,13 @@ RATIO = 0.62  # another reading leaves less than this share of the error as give
 SHIFT_RATIO = 0.75  # ... (a shift by a voxel: less than this)
 STANDARD_ERRORS = 3.0  # ... by this many standard errors of the paired gain
 STRENGTH, RIVAL = 3.0, 0.85  # ... and of what the given displacements leave at their best strength, 1/3 to 3
-ALONE, FEW_ALONE, FEW = (
-    0.1,
-    0.05,
-    12,
-)  # and the d-th root of this share of the error before (fewer landmarks: the second)
+ALONE, FEW_ALONE, FEW = 0.1, 0.05, 12  # and the d-th root of this share of the error before (few landmarks: the second)
 WITH_SHAPE, SHAPE = 0.3, 0.66  # or of this share, where what is not constant falls to two thirds as well
 GROSS, NEAR = 0.2, 2.0  # gross misreadings: a fifth of the given error, and at most twice that of nothing
 SHIFT, SHIFT_ERROR = 0.3, 0.25  # a shift is met to this share of a voxel, and known to this one
 TIE = 1.25  # readings of two kinds within this factor are not told apart
 COVERAGE = 0.9  # of the landmarks that the given reading maps
-SCALES = (
-    0.001,
-    0.1,
-    0.125,
-    0.2,
-    0.25,
-    4.0,
-    5.0,
-    8.0,
-    10.0,
-    1000.0,
-)  # within 1/3 to 3 it is a weak or strong registration
+SCALES = (0.001, 0.1, 0.125, 0.2, 0.25, 4.0, 5.0, 8.0, 10.0, 1000.0)  # 1/3 to 3: a weak or strong registration
 RAS = np.array([-1.0, -1.0, 1.0])
 
 WORDS = {
@@ -75,7 +60,6 @@ _MENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "voxel-displacements-field": (("convention", "displacement"), ("frame", "index")),
     **{f"scale-{factor:g}": (("scale", f"{factor:g}"),) for factor in SCALES},
 }
-_ALWAYS_TAKEN = {"direction", "scale"}
 
 
 def _same(points: Any) -> Any:
@@ -86,18 +70,9 @@ def _same(points: Any) -> Any:
 class Reading:
     """One other way to read landmarks and a transform.
 
-    Parameters
-    ----------
-    kind : str
-        A key of `WORDS`: readings of one kind are not told apart.
-    option : str
-        What ``--read-as`` takes.
-    fixed, moving : callable
-        Change the points (n, d) of each side, in world units.
-    transform : callable
-        Changes the map of fixed to moving points.
-    swapped : bool
-        Whether fixed and moving points change places: errors are then measured in the fixed image.
+    ``kind`` is a key of `WORDS` (readings of one kind are not told apart), ``option`` what ``--read-as`` takes. The
+    callables change the world points (n, d) of each side, and the map. Where ``swapped``, fixed and moving points
+    change places, and errors are measured in the fixed image.
     """
 
     kind: str
@@ -189,20 +164,10 @@ def _nodes(grid: Grid, change: Map) -> Map:
 class Fit:
     """How a transform fits landmarks as given, and which other reading fits far better, if any.
 
-    Parameters
-    ----------
-    given, before : float
-        Mean error in world units with the transform, and without any; NaN where no landmark is mapped.
-    count, outside : int
-        Landmarks that were mapped, and that were not.
-    kinds : tuple of str
-        Of the better reading, keys of `WORDS`: none, one, or two that are not told apart.
-    option : str or None
-        The reading, as ``--read-as`` takes it.
-    better : float
-        Mean error under that reading.
-    mend : tuple of (str, str)
-        Arguments of `read_transform` that read the file so; empty where the landmarks or the file have to be mended.
+    ``given`` and ``before`` are mean errors in world units with the transform (NaN where no landmark is mapped) and
+    without any. The better reading: its ``kinds`` (keys of `WORDS`; two where they are not told apart), its ``option``
+    as ``--read-as`` takes it, its mean error, and the arguments of `read_transform` that ``mend`` the reading of the
+    file; none where the landmarks or the file have to be mended.
     """
 
     given: float
@@ -236,15 +201,10 @@ def judge_reading(
     fixed_grid: Grid | None = None,
     moving_grid: Grid | None = None,
 ) -> Fit:
-    """Compare a transform with landmarks as given and under every other reading.
+    """Compare a transform with landmarks, (n, d) world points, as given and under every other reading.
 
-    Parameters
-    ----------
-    transform : Transform
-    fixed, moving : (n, d) array
-        World points in rows; rows that are not finite are left out.
-    fixed_grid, moving_grid : Grid, optional
-        Of the images: readings in voxels need them. Without the first a field's own grid serves.
+    Rows that are not finite are left out. Readings in voxels need the grids of the images; without the first a field's
+    own grid serves.
     """
     points = np.asarray(fixed, dtype=np.float64)
     matches = np.asarray(moving, dtype=np.float64)
@@ -274,7 +234,7 @@ def judge_reading(
         return plain
     share, kind, option, size = min(found)
     rivals = [other for value, other, *_ in sorted(found) if other != kind and value <= TIE * share]
-    mend = _mend(option, transform) if not rivals else ()
+    mend = () if rivals else _mend(option, transform, fixed_grid)
     return replace(plain, kinds=(kind, *rivals[:1]), option=option, better=size, mend=mend)
 
 
@@ -291,13 +251,16 @@ def _field_grid(transform: Transform) -> Grid | None:
     return first.support if "dense" in first.description.kind else None
 
 
-def _mend(option: str, transform: Transform) -> tuple[tuple[str, str], ...]:
-    """Return the arguments that read a file so, as far as its format takes them."""
-    titles = {entry.title: entry for entry in TABLE}
-    entry = titles.get(transform.description.format)
-    taken = _ALWAYS_TAKEN | (set() if entry is None else set(entry.takes))
+def _mend(option: str, transform: Transform, fixed_grid: Grid | None) -> tuple[tuple[str, str], ...]:
+    """Return the arguments that read a file so, if its format takes them."""
+    titles = {entry.title: entry.takes for entry in TABLE}
+    takes = {"direction": (), "scale": (), **titles.get(transform.description.format, {})}
     arguments = _MENDS.get(option, ())
-    return arguments if all(name in taken for name, _ in arguments) else ()
+    if any(name not in takes or (takes[name] and value not in takes[name]) for name, value in arguments):
+        return ()
+    # Vectors in voxels are read by the grid of their own file.
+    elsewhere = option == "voxel-displacements" and _field_grid(transform) not in (None, fixed_grid)
+    return () if elsewhere else arguments
 
 
 @dataclass(frozen=True)
@@ -399,20 +362,9 @@ def _spread(vectors: Floats) -> float:
 def tried_meanings(
     source: Any, error: AmbiguousFieldError, fixed: Floats, moving: Floats, *, grids: tuple[Grid, Grid], **options: Any
 ) -> AmbiguousFieldError:
-    """Return an error about an ambiguous field that also says what each of its readings leaves at landmarks.
+    """Return the error of an ambiguous field with what each of its readings leaves at landmarks, in world units.
 
-    Parameters
-    ----------
-    source : path or list of paths
-        What was refused.
-    error : AmbiguousFieldError
-        Why.
-    fixed, moving : (n, d) array
-        Landmarks in world units.
-    grids : (Grid, Grid)
-        Of the fixed and the moving image.
-    **options
-        Of `read_transform`, as given by the caller.
+    ``options`` are those of `read_transform` that the caller gave.
     """
     found: list[tuple[float, Meaning]] = []
     for meaning in error.meanings:
