@@ -1,4 +1,4 @@
-"""Broken, mislabelled and hostile files of every format: one clear sentence, never another exception."""
+"""What a sentence about a wrong file says, and hostile files; cut, changed and mislabelled ones: `test_damage`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from transform_tools import elastix_grid, elastix_text, itk_entry, itk_text, valid_files
-from warpgauge.errors import FileFormatError, FileTooLargeError, SuspiciousDataWarning, WarpgaugeError
+from warpgauge.errors import FileTooLargeError, WarpgaugeError
 from warpgauge.geometry import Grid
 from warpgauge.io.transforms import read_transform
 
@@ -23,31 +23,6 @@ Files = dict[str, tuple[Path, dict[str, Any]]]
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     return valid_files(tmp_path)
-
-
-NAMES = [
-    "elastix_affine.txt",
-    "elastix_bspline.txt",
-    "elastix_kernel.txt",
-    "elastix.toml",
-    "itk_affine.tfm",
-    "itk_composite.tfm",
-    "matrix.txt",
-    "points.csv",
-    "outputpoints.txt",
-    "itk.h5",
-    "ants.mat",
-    "field.nii",
-    "field.nii.gz",
-    "fsl.nii",
-    "learn2reg.nii",
-    "field.nrrd",
-    "packed.nrrd",
-    "field.mha",
-    "field.npy",
-    "field.npz",
-    "learn2reg.npz",
-]
 
 
 def refused(path: Path, options: dict[str, Any]) -> str:
@@ -63,57 +38,19 @@ def refused(path: Path, options: dict[str, Any]) -> str:
     return message
 
 
-def test_the_files_are_valid_to_begin_with(files: Files) -> None:
-    """Every file of this collection reads, so that what is refused below is refused for its damage."""
-    assert sorted(files) == sorted(NAMES)
-    for path, options in files.values():
-        transform = read_transform(path, **options)
-        assert np.isfinite(transform.map(np.zeros((1, transform.d)) + 1e-9)).size == transform.d
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_empty_and_foreign_content_is_refused(files: Files, name: str) -> None:
-    """0 bytes, binary noise, a PNG, a page of HTML and zeros under the name of each format."""
-    path, options = files[name]
-    noise = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()
-    png = b"\x89PNG\r\n\x1a\n" + bytes(200)
-    for content in (b"", noise, png, b"<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n", bytes(2000)):
-        path.write_bytes(content)
-        refused(path, options)
-        if "format" not in options:
-            for asked in ("elastix", "itk", "ants", "nifti", "nrrd", "metaimage", "matrix", "points"):
-                refused(path, {"format": asked})
-
-
-# Files in which whole rows, members or optional keys may be missing at the end and leave another valid file.
-_OPEN_ENDED = ("points.csv", "matrix.txt", "outputpoints.txt", "elastix_kernel.txt", "itk_composite.tfm")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_truncated_files_are_refused(files: Files, name: str) -> None:
-    """Cut anywhere, a file is refused, or only something that does not matter was cut off, or a warning says so."""
-    path, options = files[name]
-    whole = path.read_bytes()
-    transform = read_transform(path, **options)
-    points = np.array([[1.0, 2.0, 1.0], [4.0, -3.0, 4.0], [5.0, 6.0, 5.0]])[:, : transform.d]
-    expected = transform.map(points)
-    refusals, others = [], []
-    for length in np.unique(np.linspace(1, len(whole) - 1, 60).astype(int)):
-        path.write_bytes(whole[:length])
-        try:
-            others.append(read_transform(path, **options).map(points))
-        except (WarpgaugeError, SuspiciousDataWarning) as error:
-            refusals.append(str(error))
-    assert all(path.name in message for message in refusals)
-    assert len(refusals) > 20
-    if name not in _OPEN_ENDED:
-        for mapped in others:
-            np.testing.assert_allclose(mapped, expected, equal_nan=True)
-
-
 @pytest.mark.parametrize(
     "name",
-    [n for n in NAMES if n.startswith(("elastix", "itk_", "matrix", "points", "outputpoints"))],
+    [
+        "elastix_affine.txt",
+        "elastix_bspline.txt",
+        "elastix_kernel.txt",
+        "elastix.toml",
+        "itk_affine.tfm",
+        "itk_composite.tfm",
+        "matrix.txt",
+        "points.csv",
+        "outputpoints.txt",
+    ],
 )
 def test_nan_in_text_is_refused(files: Files, name: str) -> None:
     """A parameter of nan or inf in a text file."""
@@ -307,15 +244,6 @@ def test_scalar_images_are_no_fields(tmp_path: Path) -> None:
     for suffix in (".nii.gz", ".nrrd", ".mha"):
         sitk.WriteImage(image, str(tmp_path / f"i{suffix}"))
         refused(tmp_path / f"i{suffix}", {})
-
-
-def test_a_file_with_a_misleading_name_is_read_by_its_content(tmp_path: Path) -> None:
-    """An ITK text file named .h5 or .nii.gz is still one."""
-    for name in ("t.h5", "t.nii.gz", "t.mat", "t"):
-        (tmp_path / name).write_text(itk_text("TranslationTransform", 2, [1, 2], []))
-        assert read_transform(tmp_path / name).map([[0.0, 0.0]]).tolist() == [[1.0, 2.0]]
-        with pytest.raises(FileFormatError):
-            read_transform(tmp_path / name, format="nifti")
 
 
 def test_hostile_text_takes_no_time(tmp_path: Path) -> None:
