@@ -10,7 +10,7 @@ import click
 
 from warpgauge.cli.app import app
 from warpgauge.io.formats import rows
-from warpgauge.io.images import FORMATS as IMAGES
+from warpgauge.io.images.reader import FORMATS as IMAGES
 from warpgauge.io.landmarks.registry import FORMATS as LANDMARKS
 from warpgauge.io.transforms import NOT_READ, TABLE
 

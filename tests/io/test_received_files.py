@@ -17,6 +17,7 @@ from PIL import Image as Pillow
 
 from warpgauge import Grid, read_image, read_landmarks, read_transform
 from warpgauge.errors import FileFormatError, SuspiciousDataWarning, WarpgaugeError
+from warpgauge.io.files import confined
 from warpgauge.io.transforms import MappedPoints
 
 AFFINE = np.diag([2.0, 3.0, 4.0, 1.0])
@@ -144,6 +145,27 @@ def test_mapped_points_in_the_plane_have_no_anatomical_frame() -> None:
     about = MappedPoints([[1.0, 2.0]], [[3.0, 4.0]]).description
     assert about.frame == "world"
     assert about.units == "unstated"
+
+
+@pytest.mark.parametrize("name", ["x.mhd", "x.nhdr", "x.hdr"])
+def test_samples_behind_a_link_out_of_the_folder_are_not_read(tmp_path: Path, name: str) -> None:
+    """A header is received with a link as its data file: it leads to a file of somebody else."""
+    (tmp_path / "received").mkdir()
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(24))
+    headers = {
+        "x.mhd": b"ObjectType = Image\nNDims = 2\nDimSize = 4 6\nElementType = MET_UCHAR\nElementDataFile = x.img\n",
+        "x.nhdr": b"NRRD0004\ntype: uchar\ndimension: 2\nsizes: 4 6\nencoding: raw\ndata file: x.img\n",
+    }
+    nibabel.Nifti1Pair(np.zeros((4, 6), np.uint8), np.eye(4)).to_filename(tmp_path / "received" / "x.hdr")
+    (tmp_path / "received" / "x.img").unlink()
+    (tmp_path / "received" / "x.img").symlink_to(secret)
+    file = tmp_path / "received" / name
+    if name in headers:
+        file.write_bytes(headers[name])
+    assert read_image(file).read().shape == (6, 4)
+    with confined(tmp_path / "received"), pytest.raises(FileFormatError, match="outside the project's folder"):
+        read_image(file)
 
 
 def test_a_full_disk_leaves_the_former_landmark_file(tmp_path: Path) -> None:

@@ -462,12 +462,12 @@ _KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def _print_formats(as_json: bool) -> None:
-    from warpgauge.io import images
     from warpgauge.io.formats import rows
+    from warpgauge.io.images.reader import FORMATS as IMAGES
     from warpgauge.io.landmarks.registry import FORMATS
     from warpgauge.io.transforms import NOT_READ, TABLE
 
-    tables = {"transforms": rows(TABLE), "landmarks": rows(FORMATS.values()), "images": rows(images.FORMATS)}
+    tables = {"transforms": rows(TABLE), "landmarks": rows(FORMATS.values()), "images": rows(IMAGES)}
     if as_json:
         print_json({**tables, "not read": NOT_READ})
         return

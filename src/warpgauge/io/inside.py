@@ -40,10 +40,13 @@ class Inside(os.PathLike[str]):
                 f"The {what} {str(name)[:_SHOWN]!a} is not used, because its name {problem}; a name of something in "
                 f"{root.name!r} is expected."
             )
-        self.root, self.name, self.what = root, str(name), what
+        self.root = root
+        self.name = str(name)
+        self.what = what
 
     def __fspath__(self) -> str:
-        path, root = self.root / self.name, os.path.realpath(self.root)
+        path = self.root / self.name
+        root = os.path.realpath(self.root)
         refused = f"The {self.what} {self.name[:_SHOWN]!r} in {self.root.name!r} is not used, because it is"
         if not Path(os.path.realpath(path)).is_relative_to(root):
             raise FileFormatError(f"{refused} a link to a place outside that folder; put the file itself there.")

@@ -49,7 +49,8 @@ def chosen_limit() -> int | None:
     text = os.environ.get(VARIABLE, "").strip()
     if not text:
         return None
-    share, size = _SHARE.fullmatch(text), _SIZE.fullmatch(text)
+    share = _SHARE.fullmatch(text)
+    size = _SIZE.fullmatch(text)
     if share is not None and 0 < float(share[1]) <= 100:
         return int(physical_memory() * float(share[1]) / 100)
     if size is not None and float(size[1]) > 0:

@@ -31,7 +31,8 @@ def read_array(
     ``check`` is given the shape before anything is allocated, and raises where that is not what was expected.
     ``member`` names the array of a ``.npz`` file, which must hold exactly one by default.
     """
-    head, size = read_head(file, 6), file.stat().st_size
+    head = read_head(file, 6)
+    size = file.stat().st_size
     if head == _NPY:
         with file.open("rb") as stream:
             return _from_stream(stream, file.name, size, size, check)

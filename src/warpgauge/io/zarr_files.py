@@ -162,7 +162,9 @@ def _check(name: str, described: _Description) -> None:
             f"{name!r} has chunks coded by {', '.join(sorted(unknown))[:80]}, which is not read; write it with blosc, "
             f"zstd or gzip."
         )
-    shape, pieces, chunks = described.shape, described.pieces, described.chunks
+    shape = described.shape
+    pieces = described.pieces
+    chunks = described.chunks
     for what, sizes in (("shape", shape), ("chunks", pieces), ("chunks", chunks)):
         whole = isinstance(sizes, list) and all(type(n) is int and 0 < n <= _LARGEST_AXIS for n in sizes)
         if not whole or not 0 < len(sizes) <= 8:
@@ -220,7 +222,9 @@ def _list(name: str, value: Any) -> list[Any]:
 
 
 _BLOSC_HEADER = 16
-_ZSTD_FRAME, _ZSTD_SKIPPED, _ZSTD_BLOCK = 0xFD2FB528, 0x184D2A50, 2**17
+_ZSTD_FRAME = 0xFD2FB528
+_ZSTD_SKIPPED = 0x184D2A50
+_ZSTD_BLOCK = 2**17
 _PIECE = 2**20
 
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from warpgauge.io.images.image import Image, SlicedImage
-from warpgauge.io.images.reader import FORMATS, read_image
+from warpgauge.io.images.reader import read_image
 
-__all__ = ["FORMATS", "Image", "SlicedImage", "read_image"]
+__all__ = ["Image", "SlicedImage", "read_image"]

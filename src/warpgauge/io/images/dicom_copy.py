@@ -61,7 +61,8 @@ def _without_personal_data(pydicom: Any, given: Any, secret: bytes) -> Any:
     meta.TransferSyntaxUID = given.file_meta.TransferSyntaxUID
     meta.MediaStorageSOPClassUID = given.file_meta.get("MediaStorageSOPClassUID") or kept.get("SOPClassUID")
     meta.MediaStorageSOPInstanceUID = kept.get("SOPInstanceUID") or _replaced(given.filename, secret)
-    kept.file_meta, kept.preamble = meta, b"\0" * 128
+    kept.file_meta = meta
+    kept.preamble = b"\0" * 128
     return kept
 
 

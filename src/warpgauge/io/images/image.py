@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import content_hash, files_hash, readable
 from warpgauge.io.images.pyramid import Pyramid
@@ -300,10 +299,7 @@ def _spread(n: int, edge: int, count: int) -> list[slice]:
 
 
 class SlicedImage:
-    """A level of an image as an array that is read where it is sliced: plain slices along the first axes.
-
-    Sent to another process it is its path: the file is opened there.
-    """
+    """A level of an image as an array that is read where it is sliced: plain slices along the first axes."""
 
     def __init__(self, image: Image, level: int = 0) -> None:
         self.image, self.level = image, level
@@ -319,14 +315,3 @@ class SlicedImage:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self.image.read(self.level), dtype=dtype)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _opened, (self.image.path.resolve(), self.level)
-
-
-def _opened(path: Path, level: int) -> SlicedImage:
-    from warpgauge.io.images.reader import read_image  # which makes images
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SuspiciousDataWarning)  # said where it was opened first
-        return SlicedImage(read_image(path), level)

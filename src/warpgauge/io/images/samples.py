@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from warpgauge.errors import FileFormatError
+from warpgauge.io.files import allowed
 from warpgauge.io.images.stored import Array, Region, RegionReader
 from warpgauge.io.limits import INFLATION, check_memory
 
@@ -45,7 +46,9 @@ class Block:
         return math.prod(map(int, self.shape)) * self.dtype.itemsize
 
     def check(self) -> None:
-        """Refuse a block that the file cannot hold."""
+        """Refuse a block that the file cannot hold, or whose file is a link out of the folders that may be read."""
+        if not allowed(self.path):
+            raise FileFormatError(f"{self.path.name!r} lies outside the project's folder and is not read.")
         size = self.path.stat().st_size
         room = size - self.offset
         needed = self.skip + self.nbytes

@@ -81,7 +81,8 @@ def _series(path: Path, tiff: Any, notes: list[str]) -> Any:
 
 def _axes(path: Path, series: Any) -> str:
     """Check the axes: y and x, perhaps with samples S, slices Z, or channels C."""
-    axes, shape = str(series.axes), series.shape
+    axes = str(series.axes)
+    shape = series.shape
     described = ", ".join(f"{a} of {n}" for a, n in zip(axes, shape, strict=True))
     if set(axes) & set("IQ"):
         raise AmbiguousFileError(

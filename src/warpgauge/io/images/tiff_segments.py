@@ -37,7 +37,8 @@ class _Layout:
     def of(cls, path: Path, page: Any) -> _Layout:
         planes, depth, length, width, samples = (int(n) for n in page.shaped)
         tile_height, tile_width = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
-        tile_height, tile_width = int(tile_height), int(tile_width)
+        tile_height = int(tile_height)
+        tile_width = int(tile_width)
         if depth != 1 or min(planes, length, width, samples, tile_height, tile_width) < 1:
             raise FileFormatError(f"{path.name!r} has a page cut in a way that is not supported or damaged.")
         return cls(planes, -(-length // tile_height), -(-width // tile_width), tile_height, tile_width, samples)
@@ -86,10 +87,13 @@ def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
     The file is opened for each region and closed after it, so that nothing stays open and threads do not meet.
     """
     layout = _Layout.of(path, keyframe)
-    offsets, counts = tuple(page.dataoffsets), tuple(page.databytecounts)
+    offsets = tuple(page.dataoffsets)
+    counts = tuple(page.databytecounts)
     _check(path, keyframe, layout, offsets, counts)
-    decode, tables = keyframe.decode, page.jpegtables
-    dtype, fill = np.dtype(keyframe.dtype), keyframe.nodata
+    decode = keyframe.decode
+    tables = page.jpegtables
+    dtype = np.dtype(keyframe.dtype)
+    fill = keyframe.nodata
 
     def segment(stream: IO[bytes], index: int) -> Array | None:
         if counts[index] == 0:
@@ -100,7 +104,8 @@ def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
 
     def read(region: Region) -> Array:
         rows, columns = region
-        height, width = rows.stop - rows.start, columns.stop - columns.start
+        height = rows.stop - rows.start
+        width = columns.stop - columns.start
         out = np.full((layout.planes, height, width, layout.contiguous_samples), fill, dtype)
         with path.open("rb") as stream:
             for plane in range(layout.planes):
@@ -116,7 +121,8 @@ def page_reader(path: Path, keyframe: Any, page: Any) -> RegionReader:
 
 def _paste(out: Array, piece: Array, top: int, left: int) -> None:
     """Copy the part of ``piece``, whose corner lies at (top, left) of ``out``, that falls within ``out``."""
-    bottom, right = min(top + piece.shape[0], out.shape[0]), min(left + piece.shape[1], out.shape[1])
+    bottom = min(top + piece.shape[0], out.shape[0])
+    right = min(left + piece.shape[1], out.shape[1])
     part = piece[max(-top, 0) : bottom - top, max(-left, 0) : right - left]
     out[max(top, 0) : bottom, max(left, 0) : right] = part
 

@@ -77,7 +77,8 @@ def warn_of_swap(name: str, as_given: tuple[int, int], swapped: tuple[int, int],
 
     ``as_given`` and ``swapped`` count the fixed and the moving points outside their images, as read and exchanged.
     """
-    given, other = sum(as_given), sum(swapped)
+    given = sum(as_given)
+    other = sum(swapped)
     suspicious = given > _SWAP_OUTSIDE * 2 * n and other < _SWAP_RATIO * given
     if suspicious:
         warn_suspicious(

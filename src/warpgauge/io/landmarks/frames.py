@@ -59,7 +59,8 @@ def file_frame(side: Side, requested: str | None, name: str) -> FileFrame:
 
 def affine(frame: FileFrame, d: int, grid: Grid | None, kind: Format, units: str | None, name: str) -> Affine:
     """Return the map from the coordinates of a file to the world."""
-    matrix, offset = np.eye(d), np.zeros(d)
+    matrix = np.eye(d)
+    offset = np.zeros(d)
     if frame == "RAS":
         matrix = np.diag([-1.0, -1.0, 1.0])
     elif frame == "unstated" and grid is not None and (grid.origin.any() or np.any(grid.direction != np.eye(d))):
@@ -71,7 +72,8 @@ def affine(frame: FileFrame, d: int, grid: Grid | None, kind: Format, units: str
     elif frame == "scaled":
         if grid is None:
             raise InvalidInputError(f"{name!r}: {say('frame', 'scaled')} needs the grid of the image; pass it.")
-        matrix, offset = grid.direction, grid.origin
+        matrix = grid.direction
+        offset = grid.origin
     elif frame in ("index", "index1"):
         matrix, offset = _index_affine(frame, d, grid, kind, units, name)
     return Affine(np.asarray(matrix), np.asarray(offset))

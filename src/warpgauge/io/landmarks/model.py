@@ -106,7 +106,8 @@ class Landmarks:
         self._check_choices()
 
     def _check_columns(self) -> None:
-        set_field, n = object.__setattr__, len(self)
+        set_field = object.__setattr__
+        n = len(self)
         active = np.ones(n, dtype=bool) if self.active is None else np.array(self.active, dtype=bool)
         active.flags.writeable = False
         set_field(self, "active", active)

@@ -85,7 +85,8 @@ def _residuals(coefficients: Floats, fixed: Floats, moving: Floats) -> Floats:
 
 def robust_affine(fixed: Floats, moving: Floats) -> Floats:
     """Return the coefficients (d + 1, d) of an affine map, with pairs far from it given little weight."""
-    design, weights = _design(fixed), np.ones(len(fixed))
+    design = _design(fixed)
+    weights = np.ones(len(fixed))
     coefficients: Floats = np.zeros((fixed.shape[1] + 1, fixed.shape[1]))
     for _ in range(_REWEIGHTINGS):
         root = weights[:, None]

@@ -178,7 +178,8 @@ def _render(table: Table) -> str:
     for point, reason, rater in table.skips:
         start = dict(zip(_titles(d, "fixed" if table.moving else ""), map(number_text, point), strict=True))
         rows.append({**start, "rater": rater or "", "skip": reason})
-    frame, units = table.fixed.frame, table.fixed.units
+    frame = table.fixed.frame
+    units = table.fixed.units
     for written in rows:
         if frame != ("LPS" if d == 3 else "image"):
             written["frame"] = frame

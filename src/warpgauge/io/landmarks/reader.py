@@ -274,7 +274,8 @@ def _check(
     names: tuple[str, str],
 ) -> None:
     """Warn of what is valid but probably wrong; ``points`` are those of the files."""
-    fixed, moving = landmarks.fixed_points, landmarks.moving_points
+    fixed = landmarks.fixed_points
+    moving = landmarks.moving_points
     fixed_grid, moving_grid = grids
     if not len(landmarks):
         return
