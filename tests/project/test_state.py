@@ -45,13 +45,13 @@ class Folding(RuleBasedStateMachine):
         self.later: dict[str, list[dict[int, tuple[object, bool]]]] = {rater: [] for rater in RATERS}
 
     def write(self, event: Event) -> None:
-        event.check(self.state)
+        check(self.state, event)
         self.events.append(event)
         replayed([event], self.state)
 
     def refused(self, event: Event) -> None:
         with pytest.raises(InvalidInputError):
-            event.check(self.state)
+            check(self.state, event)
 
     @initialize()
     def ask(self) -> None:
@@ -122,7 +122,7 @@ class Folding(RuleBasedStateMachine):
         if last.query is None or last.kind == "query":
             return
         with pytest.raises(ConflictError) as caught:
-            skip(last.query, "other", last.rater, base_generation=self.state.generation - 1).check(self.state)
+            check(self.state, skip(last.query, "other", last.rater, base_generation=self.state.generation - 1))
         assert caught.value.newer.generation == self.state.generation
 
     @invariant()
@@ -149,12 +149,12 @@ TestFolding.settings = hypothesis_settings(max_examples=60, stateful_step_count=
 def test_conflict_is_only_with_the_same_rater_and_query() -> None:
     """Another rater's answer, or another query's, is no conflict."""
     state = replayed([query(0), query(1), place(0), place(0, rater="ben"), place(1)])
-    edit(0, (1.0, 1.0), base_generation=3).check(state)
+    check(state, edit(0, (1.0, 1.0), base_generation=3))
     with pytest.raises(ConflictError) as caught:
-        edit(0, (1.0, 1.0), base_generation=2).check(state)
+        check(state, edit(0, (1.0, 1.0), base_generation=2))
     assert caught.value.newer.generation == 3
     with pytest.raises(ConflictError):
-        draft("undo", "ada", payload={"target": 5}, base_generation=4).check(state)
+        check(state, draft("undo", "ada", payload={"target": 5}, base_generation=4))
 
 
 def test_a_gap_or_an_impossible_event_says_which() -> None:
@@ -179,9 +179,9 @@ def test_exclusion_outlives_edits_and_undo() -> None:
 def test_a_query_for_one_rater_is_refused_to_another() -> None:
     """Who is not asked cannot answer."""
     state = replayed([query(0, for_rater="ben")])
-    place(0, rater="ben").check(state)
+    check(state, place(0, rater="ben"))
     with pytest.raises(InvalidInputError, match="for ben only"):
-        place(0).check(state)
+        check(state, place(0))
 
 
 def test_copies_are_independent() -> None:

@@ -56,7 +56,7 @@ _HEADER = ("rater", "query", "duration", "base_generation", "generation", "time"
 class Event(Value):
     """An event that is to be written, or that stands in the log.
 
-    A subclass declares its fields, and says in `check` what it may follow and in `apply` what it does.
+    A subclass declares its fields, and says in `_check` what it may follow and in `_apply` what it does.
     """
 
     kind: ClassVar[str] = ""
@@ -96,12 +96,12 @@ class Event(Value):
         return self.query or 0
 
     @property
-    def whose(self) -> str:
+    def _whose(self) -> str:
         """Whose answer it changes."""
         return self.rater
 
     @property
-    def vectors(self) -> Iterable[Vector]:
+    def _vectors(self) -> Iterable[Vector]:
         """All that must have as many coordinates as the images."""
         return ()
 
@@ -114,15 +114,15 @@ class Event(Value):
             )
         return self.rater, self.kind, self.query, self.duration, self.base_generation, payload
 
-    def allowed(self, role: str, state: State) -> bool:
+    def _allowed(self, role: str, state: State) -> bool:
         """Return whether somebody of this role may write it."""
         return role == ORGANISER or (role != REVOKED and not self.organisers_only)
 
-    def check(self, state: State) -> None:
+    def _check(self, state: State) -> None:
         """Raise when it may not follow this state."""
         if self.query is not None and self.query >= len(state.queries):
             raise InvalidInputError(f"There is no query {self.query}; the list has {len(state.queries)}, from 0 on.")
-        newer = None if self.base_generation is None else self.newest(state)
+        newer = None if self.base_generation is None else self._newest(state)
         if newer is not None and newer.generation > (self.base_generation or 0):
             # Without the number of the query, which raters know by another one.
             raise ConflictError(
@@ -132,11 +132,11 @@ class Event(Value):
                 newer,
             )
 
-    def newest(self, state: State) -> Event | None:
+    def _newest(self, state: State) -> Event | None:
         """Return the last event that changed what this one is about."""
-        return None if self.query is None else state.touched.get((self.whose, self.query))
+        return None if self.query is None else state.touched.get((self._whose, self.query))
 
-    def apply(self, state: State) -> None:
+    def _apply(self, state: State) -> None:
         """Change the state, in place; only `apply` calls this."""
 
 
@@ -179,20 +179,17 @@ class Ask(Event):
         return self.at if self.same_as is None else self.same_as
 
     @property
-    def vectors(self) -> Iterable[Vector]:
-        """The point and the known match."""
+    def _vectors(self) -> Iterable[Vector]:
         return (self.point,) if self.known is None else (self.point, self.known)
 
     def asks(self, rater: str) -> bool:
         """Return whether this rater is asked."""
         return self.for_rater is None or self.for_rater == rater
 
-    def allowed(self, role: str, state: State) -> bool:
-        """Return whether somebody of this role may write it: asking again is for organisers."""
-        return super().allowed(role, state) and (role == ORGANISER or self.origin != "again")
+    def _allowed(self, role: str, state: State) -> bool:
+        return super()._allowed(role, state) and (role == ORGANISER or self.origin != "again")
 
-    def check(self, state: State) -> None:
-        """Raise when it is not the next query, or not what its origin says."""
+    def _check(self, state: State) -> None:
         if self.query != len(state.queries):
             raise InvalidInputError(f"The next query has the number {len(state.queries)}, not {self.query}.")
         if (self.audit is None) != (self.origin != "audit"):
@@ -218,8 +215,7 @@ class Ask(Event):
         if self.for_rater is not None or self.same_as is not None:
             raise InvalidInputError("An audit question is a new location that all raters are asked.")
 
-    def apply(self, state: State) -> None:
-        """Add it to the list."""
+    def _apply(self, state: State) -> None:
         state.queries.append(self)
         if self.audit is not None:
             state.asked_in[self.audit[0]] = self.audit[1] + 1
@@ -233,9 +229,8 @@ class Action(Event):
     batch: Name | None = None
     """The import that it belongs to."""
 
-    def check(self, state: State) -> None:
-        """Raise when the rater is not asked, or the answer so far does not allow it."""
-        super().check(state)
+    def _check(self, state: State) -> None:
+        super()._check(state)
         if not state.queries[self.at].asks(self.rater):
             only = state.queries[self.at].for_rater
             raise InvalidInputError(f"Query {self.query} is for {only} only, not for {self.rater}.")
@@ -247,14 +242,13 @@ class Action(Event):
                 f"{' or '.join(self.needs)}."
             )
 
-    def after(self, before: Cell) -> Cell:
+    def _after(self, before: Cell) -> Cell:
         """Return what the action makes of a cell."""
         return Cell()
 
-    def apply(self, state: State) -> None:
-        """Change the answer, and remember how to take that back."""
+    def _apply(self, state: State) -> None:
         before = state.cell(self.rater, self.at)
-        after = self.after(before)
+        after = self._after(before)
         state.done.setdefault(self.rater, []).append(Step(self.generation, self.at, before, after, self.batch))
         state.count_batch(self.batch, 1)
         state.undone[self.rater] = []
@@ -273,12 +267,10 @@ class Place(Action):
     """Why it was asked about before it was saved, if it was."""
 
     @property
-    def vectors(self) -> Iterable[Vector]:
-        """Points and rows of the placement."""
+    def _vectors(self) -> Iterable[Vector]:
         return self.placement.vectors
 
-    def after(self, before: Cell) -> Cell:
-        """Return the cell with this placement."""
+    def _after(self, before: Cell) -> Cell:
         if before.placement is None:
             return Cell(self, batch=self.batch)
         return Cell(self, before.disabled, before.batch)
@@ -293,8 +285,7 @@ class Skip(Action):
     reason: SkipReason
     text: Text = ""
 
-    def after(self, before: Cell) -> Cell:
-        """Return the cell with this skip."""
+    def _after(self, before: Cell) -> Cell:
         return Cell(self)
 
 
@@ -314,16 +305,14 @@ class Disable(Action):
     disabled: Flag = True
     text: Text = ""
 
-    def check(self, state: State) -> None:
-        """Raise also when it changes nothing."""
-        super().check(state)
+    def _check(self, state: State) -> None:
+        super()._check(state)
         if state.cell(self.rater, self.at).disabled == self.disabled:
             raise InvalidInputError(
                 f"This placement of {self.rater} is {'disabled' if self.disabled else 'enabled'} already."
             )
 
-    def after(self, before: Cell) -> Cell:
-        """Return the cell, switched."""
+    def _after(self, before: Cell) -> Cell:
         return Cell(before.answer, self.disabled, before.batch)
 
 
@@ -332,14 +321,12 @@ class Defer(Event):
 
     kind = "defer"
 
-    def check(self, state: State) -> None:
-        """Raise when the rater is not asked, or has answered."""
-        super().check(state)
+    def _check(self, state: State) -> None:
+        super()._check(state)
         if not state.queries[self.at].asks(self.rater) or state.answer(self.rater, self.at) is not None:
             raise InvalidInputError(f"{self.rater} cannot put this query aside: it is answered, or for somebody else.")
 
-    def apply(self, state: State) -> None:
-        """Remember when that was."""
+    def _apply(self, state: State) -> None:
         state.extend_trail(self.rater, self.at)
         state.deferred[self.rater, self.at] = self.generation
 
@@ -352,18 +339,16 @@ class Undo(Event):
 
     target: Whole
 
-    def newest(self, state: State) -> Event | None:
-        """Return the rater's last action."""
+    def _newest(self, state: State) -> Event | None:
         return state.last_action.get(self.rater)
 
     @classmethod
     def steps(cls, state: State, rater: str) -> list[Step]:
-        """Return the actions of a rater that can be undone (or redone), the next one last."""
+        """Return the actions of a rater that it goes over, the next one last."""
         return state.done.get(rater, [])
 
-    def check(self, state: State) -> None:
-        """Raise when that is not the next one."""
-        super().check(state)
+    def _check(self, state: State) -> None:
+        super()._check(state)
         steps = self.steps(state, self.rater)
         if not steps:
             raise InvalidInputError(f"{self.rater} has nothing to {self.kind}.")
@@ -372,8 +357,7 @@ class Undo(Event):
                 f"The next action to {self.kind} is not the one of generation {self.target}; look again."
             )
 
-    def apply(self, state: State) -> None:
-        """Put back the answer as it was before."""
+    def _apply(self, state: State) -> None:
         step = state.done[self.rater].pop()
         state.undone.setdefault(self.rater, []).append(step)
         state.count_batch(step.batch, -1)
@@ -391,8 +375,7 @@ class Redo(Undo):
         """Return the actions of a rater that can be redone, the next one last."""
         return state.undone.get(rater, [])
 
-    def apply(self, state: State) -> None:
-        """Put back the answer as it was after."""
+    def _apply(self, state: State) -> None:
         step = state.undone[self.rater].pop()
         state.done.setdefault(self.rater, []).append(step)
         state.count_batch(step.batch, 1)
@@ -411,13 +394,11 @@ class Exclude(Event):
     text: Text = ""
 
     @property
-    def whose(self) -> str:
-        """Whose answer it changes."""
+    def _whose(self) -> str:
         return self.of
 
-    def check(self, state: State) -> None:
-        """Raise when it changes nothing."""
-        super().check(state)
+    def _check(self, state: State) -> None:
+        super()._check(state)
         is_out = (self.of, self.at) in state.excluded
         if not self.excluded and not is_out:
             raise InvalidInputError(f"The mark of {self.of} at query {self.at} is not excluded.")
@@ -427,8 +408,7 @@ class Exclude(Event):
                 f"{': it is excluded already' if is_out else ''}."
             )
 
-    def apply(self, state: State) -> None:
-        """Note it, and that the model changes."""
+    def _apply(self, state: State) -> None:
         if self.excluded:
             state.excluded[self.of, self.at] = self
         else:
@@ -445,8 +425,7 @@ class Resolve(Event):
 
     text: Text = ""
 
-    def apply(self, state: State) -> None:
-        """Note it at the location."""
+    def _apply(self, state: State) -> None:
         state.resolved[state.queries[self.at].location] = self
 
 
@@ -463,16 +442,14 @@ class Register(Event):
     token_hash: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     revoked: Flag = False
 
-    def check(self, state: State) -> None:
-        """Refuse to leave the project without an organiser."""
+    def _check(self, state: State) -> None:
         organisers = [name for name in state.raters if state.role(name) == ORGANISER]
         if organisers == [self.name] and (self.revoked or self.role != ORGANISER):
             raise NotAllowedError(
                 f"{self.name} is the only organiser: register another one first, or nobody could register people."
             )
 
-    def apply(self, state: State) -> None:
-        """Note the person."""
+    def _apply(self, state: State) -> None:
         state.raters[self.name] = self
 
 
@@ -482,8 +459,7 @@ class SkipStart(Event):
     kind = "start"
     about_query = False
 
-    def apply(self, state: State) -> None:
-        """Note it."""
+    def _apply(self, state: State) -> None:
         state.starts_skipped[self.rater] = self
 
 
@@ -501,8 +477,7 @@ class Align(Event):
     method: Text
 
     @property
-    def vectors(self) -> Iterable[Vector]:
-        """Rows of the matrix, and the offset."""
+    def _vectors(self) -> Iterable[Vector]:
         return (*self.matrix, self.offset)
 
     @property
@@ -510,14 +485,12 @@ class Align(Event):
         """One of proposed, accepted and refused."""
         return {None: "proposed", True: "accepted", False: "refused"}[self.accepted]
 
-    def check(self, state: State) -> None:
-        """Raise when it maps nothing back."""
+    def _check(self, state: State) -> None:
         d = state.d
         if len(self.matrix) != d or not abs(float(np.linalg.det(np.array(self.matrix)))) > 0:
             raise InvalidInputError(f"The matrix of an alignment must be an invertible {d} x {d} matrix.")
 
-    def apply(self, state: State) -> None:
-        """Use it from now on, or no more."""
+    def _apply(self, state: State) -> None:
         state.alignment = self
         state.model_generation = self.generation
 
@@ -569,8 +542,7 @@ class Fit(Event):
         """Standard deviations of the affine trend, linear and of the translation."""
         return self.linear_sd, self.translation_sd
 
-    def check(self, state: State) -> None:
-        """Refuse a fit where a scale has no weight, and one that does not replace the last one."""
+    def _check(self, state: State) -> None:
         if len(self.weights) != len(self.scales) or len(self.own) not in (0, len(self.scales)):
             raise InvalidInputError("A fit needs one positive weight for each scale, and as many shares or none.")
         last = state.fits[-1] if state.fits else None
@@ -578,8 +550,7 @@ class Fit(Event):
             late = f"The weights were fitted anew at generation {last.generation}; this fit is late."
             raise ConflictError(late, last)
 
-    def apply(self, state: State) -> None:
-        """Add it."""
+    def _apply(self, state: State) -> None:
         state.fits.append(self)
 
 
@@ -609,14 +580,12 @@ class SetTransform(Event):
         """What the transform is, whatever its name: the hashes of its files, and how they are read."""
         return json.dumps({"hashes": self.hashes, "options": dict(self.options)}, sort_keys=True)
 
-    def allowed(self, role: str, state: State) -> bool:
-        """Return whether somebody of this role may write it; nobody else touches a reference of the organisers."""
+    def _allowed(self, role: str, state: State) -> bool:
         known = state.transforms.get(self.name)
         touched = self.reference or (known is not None and known.reference)
-        return super().allowed(role, state) and (role == ORGANISER or not touched)
+        return super()._allowed(role, state) and (role == ORGANISER or not touched)
 
-    def check(self, state: State) -> None:
-        """Raise where a file has no hash, options are not plain, or there is nothing to remove."""
+    def _check(self, state: State) -> None:
         if len(self.files) != len(self.hashes):
             raise InvalidInputError("A transform needs a hash for each of its files.")
         try:
@@ -626,8 +595,7 @@ class SetTransform(Event):
         if not self.files and self.name not in state.transforms:
             raise InvalidInputError(f"There is no transform {self.name!r} to remove.")
 
-    def apply(self, state: State) -> None:
-        """Add or remove it."""
+    def _apply(self, state: State) -> None:
         if not self.files:
             del state.transforms[self.name]
             return
@@ -645,12 +613,10 @@ class ChangeSettings(Event):
 
     changes: Annotated[Mapping[str, Any], Field(min_length=1)]
 
-    def check(self, state: State) -> None:
-        """Raise where there is no such setting, or it cannot have this value."""
+    def _check(self, state: State) -> None:
         Settings.from_dict(self.changes)
 
-    def apply(self, state: State) -> None:
-        """Note them."""
+    def _apply(self, state: State) -> None:
         state.settings.update(self.changes)
 
 
@@ -679,12 +645,10 @@ class DrawAudit(Event):
     """Transforms that the design knew, by name, with the generation at which each was added."""
 
     @property
-    def vectors(self) -> Iterable[Vector]:
-        """The points."""
+    def _vectors(self) -> Iterable[Vector]:
         return self.points
 
-    def check(self, state: State) -> None:
-        """Raise where it is not the next draw, or cannot have been one."""
+    def _check(self, state: State) -> None:
         if self.number != len(state.audits):
             raise InvalidInputError(f"The next round of the audit is {len(state.audits)}, not {self.number}.")
         if {len(self.points), len(self.candidates), len(self.probabilities)} != {len(self.targets)}:
@@ -694,8 +658,7 @@ class DrawAudit(Event):
         if self.drawn_before >= self.population:
             raise InvalidInputError("A round of an audit draws from targets that are left.")
 
-    def apply(self, state: State) -> None:
-        """Use it from now on."""
+    def _apply(self, state: State) -> None:
         state.audits.append(self)
 
 
@@ -716,17 +679,14 @@ class AddControls(Event):
         return list(zip(self.fixed, self.moving, strict=True))
 
     @property
-    def vectors(self) -> Iterable[Vector]:
-        """All points."""
+    def _vectors(self) -> Iterable[Vector]:
         return (*self.fixed, *self.moving)
 
-    def check(self, state: State) -> None:
-        """Raise where a point has no match."""
+    def _check(self, state: State) -> None:
         if len(self.fixed) != len(self.moving):
             raise InvalidInputError("Controls are pairs of a fixed and a moving point.")
 
-    def apply(self, state: State) -> None:
-        """Use them from now on."""
+    def _apply(self, state: State) -> None:
         state.controls = self
 
 
@@ -740,13 +700,11 @@ class Unseal(Event):
 
     certificate: Text = ""
 
-    def check(self, state: State) -> None:
-        """Raise where nothing is sealed."""
+    def _check(self, state: State) -> None:
         if not state.sealed_locations():
             raise InvalidInputError("No answer is sealed, so there is nothing to unseal.")
 
-    def apply(self, state: State) -> None:
-        """Open them."""
+    def _apply(self, state: State) -> None:
         state.unsealed.append(self)
         state.model_generation = self.generation
 
@@ -768,8 +726,7 @@ class Relink(Event):
 
     images: Annotated[Mapping[Name, LinkedImage], Field(min_length=1)]
 
-    def apply(self, state: State) -> None:
-        """Note that the document has changed."""
+    def _apply(self, state: State) -> None:
         state.images_generation = self.generation
 
 
@@ -817,7 +774,7 @@ def moment_of(time: object, generation: object) -> datetime:
 def authorise(state: State, event: Event) -> None:
     """Raise when the role of the person who acts does not allow the event."""
     role = state.role(event.rater)
-    if not event.allowed(role, state):
+    if not event._allowed(role, state):
         words = event.words or event.kind
         if role == REVOKED:
             raise NotAllowedError(f"{event.rater}'s access to this project was revoked, so they may not {words}.")
@@ -841,18 +798,18 @@ def check(state: State, event: Event) -> None:
     """Raise when an event may not follow this state: its form, who acts, and its own rule."""
     if event.about_query is not None and event.about_query != (event.query is not None):
         raise InvalidInputError(f"An event {event.kind!r} {'needs' if event.query is None else 'has no'} query.")
-    for vector in event.vectors:
+    for vector in event._vectors:
         if len(vector) != state.d:
             raise InvalidInputError(
                 f"An event {event.kind!r} has a point or a row of {len(vector)} numbers; this project has {state.d}."
             )
     authorise(state, event)
-    event.check(state)
+    event._check(state)
 
 
 def apply(state: State, event: Event) -> None:
     """Change the state, in place, by an event that was checked."""
-    event.apply(state)
+    event._apply(state)
     state.generation = event.generation
 
 

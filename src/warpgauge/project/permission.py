@@ -30,7 +30,7 @@ _SHOWN = 3
 _IN_PLACE = ("annotations.", "people.lock")
 
 
-def outside_places(folder: Path, document: Document) -> list[str]:
+def _outside_places(folder: Path, document: Document, links: set[Path]) -> list[str]:
     """Return what a project would use outside its folder: linked images, targets of links, its database.
 
     A database that the variable `WARPGAUGE_DATABASE` names is this person's own choice.
@@ -38,7 +38,7 @@ def outside_places(folder: Path, document: Document) -> list[str]:
     root = folder.resolve()
     named = [record.path for record in document.images.values()]
     places = {Path(os.path.realpath(folder / path)) for path in named}
-    places |= set(_link_targets(folder))
+    places |= links
     outside = sorted(str(place) for place in places if not place.is_relative_to(root))
     if document.database is not None and not os.environ.get(DATABASE_VARIABLE):
         outside.append(document.database)
@@ -96,12 +96,13 @@ def check_permission(folder: Path, document: Document, trust: bool | None) -> No
         True: trust it, and record that. None: as the variable `WARPGAUGE_TRUST` says (1 is True), else as recorded.
     """
     try:
-        places = outside_places(folder, document)
+        links = set(_link_targets(folder))
     except OSError as error:
         raise ProjectError(f"The project folder {str(folder)!r} cannot be looked through: {error.strerror}.") from error
+    places = _outside_places(folder, document, links)
     if not places:
         return
-    key = _key(folder, document)
+    key = _key(folder, document, links)
     if trust or (trust is None and os.environ.get(VARIABLE) == "1"):
         _record(key, folder, places)
         return
@@ -117,15 +118,16 @@ def check_permission(folder: Path, document: Document, trust: bool | None) -> No
 
 def permit_new(folder: Path, document: Document) -> None:
     """Record that a project was made here, with what it links to."""
-    places = outside_places(folder, document)
+    links = set(_link_targets(folder))
+    places = _outside_places(folder, document, links)
     if places:
-        _record(_key(folder, document), folder, places)
+        _record(_key(folder, document, links), folder, places)
 
 
-def _key(folder: Path, document: Document) -> str:
+def _key(folder: Path, document: Document, link_targets: set[Path]) -> str:
     """Return what trust is given to: this project with these images, as it names them, and these links."""
     root = folder.resolve()
-    links = sorted(str(place) for place in set(_link_targets(folder)) if not place.is_relative_to(root))
+    links = sorted(str(place) for place in link_targets if not place.is_relative_to(root))
     images = sorted(record.path for record in document.images.values())
     named = [document.id, images, links]
     text = json.dumps(named if document.database is None else [*named, document.database])
