@@ -64,7 +64,7 @@ class Questions(Overview):
             while True:
                 state = self.project.state
                 waiting, aside = open_queries(state, settings, who, beyond=beyond)
-                if not beyond and self.blindness.apart(state) and self._is_stopped(state, who):
+                if not beyond and self.blindness.apart(state) and self._has_enough(state, who, len(aside)):
                     # Others may have made the list longer than this rater's own answers need.
                     waiting = [number for number in waiting if not counts(state.queries[number])]
                 waiting, of_others = shared_out(state, settings, who, waiting)
@@ -203,11 +203,10 @@ class Questions(Overview):
 
         Of what the budget leaves to the rater, the queries that they have put aside are kept free.
         """
-        allowed = room(state, self.project.settings, who)
-        if not beyond and allowed is not None and allowed <= aside:
+        if not beyond and self._has_enough(state, who, aside):
             return False
         best = self._model.suggester(state).best()
-        if best is None or (not beyond and self._is_stopped(state, who)):
+        if best is None:
             return False
         new = self._following(state, *best)
         try:
@@ -217,6 +216,11 @@ class Questions(Overview):
             if len(self.project.state.queries) == new[-1].at:
                 raise
         return True
+
+    def _has_enough(self, state: State, who: str, aside: int) -> bool:
+        """Return whether a rater's own answers, and what they have put aside, leave nothing more to ask."""
+        allowed = room(state, self.project.settings, who)
+        return (allowed is not None and allowed <= aside) or self._is_stopped(state, who)
 
     def _following(self, state: State, candidate: int, gain: float) -> list[Event]:
         """Return the events that make the list one question longer; what is due first.
