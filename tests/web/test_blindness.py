@@ -191,12 +191,11 @@ def test_places_that_raters_share_are_not_called_blind(tmp_path: Path) -> None:
 
 
 def session_with_repeats(
-    folder: Path, who: str, shift_at: int, count: int, look: Callable[[httpx.Client, int], None]
+    folder: Path, shift_at: int, count: int, look: Callable[[httpx.Client, int], None]
 ) -> list[int]:
     """Answer questions by a smooth map, one of them shifted; look before each answer. Returns which were repeats."""
-    raters = "" if who == "launcher" else who
-    with served(folder, raters) as server:
-        client = server.client(who)
+    with served(folder, "ada") as server:
+        client = server.client("ada")
         for turn in range(count):
             query = client.get("/api/query").json()
             look(client, turn)
@@ -212,13 +211,11 @@ def session_with_repeats(
         return [turn for turn, at in enumerate(state.trails[name]) if state.queries[at].origin == "repeat"]
 
 
-REPEATS = {"repeat_fraction": 0.4, "repeat_lag": 3}
+REPEATS = {"repeat_fraction": 0.4, "repeat_lag": 3, "audit_seed": 3}
 
 
-@pytest.mark.parametrize("who", ["ada", "launcher"])
-def test_at_a_repeat_everything_is_as_if_the_place_had_never_been_answered(tmp_path: Path, who: str) -> None:
+def test_at_a_repeat_everything_is_as_if_the_place_had_never_been_answered(tmp_path: Path) -> None:
     """With another former answer at the repeated place, every byte that is sent at the repeat is the same."""
-    still = {} if who == "ada" else {"refit": "never"}
     found: list[dict[int, Any]] = []
     shift_at, turn = -1, -1
     for name in ("first", "shifted"):
@@ -228,8 +225,8 @@ def test_at_a_repeat_everything_is_as_if_the_place_had_never_been_answered(tmp_p
             if now in (turn, turn + 1) or (turn < 0 and now > 2):
                 seen[now] = at_hand(client)
 
-        folder = make_flat(tmp_path / name / "p", **REPEATS, **still)
-        repeated = session_with_repeats(folder, who, shift_at, 12 if turn < 0 else turn + 2, look)
+        folder = make_flat(tmp_path / name / "p", **REPEATS)
+        repeated = session_with_repeats(folder, shift_at, 12 if turn < 0 else turn + 2, look)
         found.append(seen)
         if turn < 0:
             turn = repeated[0]
@@ -265,7 +262,7 @@ def test_repeats_look_like_the_questions_around_them(tmp_path: Path) -> None:
             }
         )
 
-    repeated = session_with_repeats(make_flat(tmp_path / "p", **REPEATS), "ada", -1, 36, look)
+    repeated = session_with_repeats(make_flat(tmp_path / "p", **REPEATS), -1, 36, look)
     begin = repeated[0]  # before the first that can be a repeat, nothing is left out
     others = [turn for turn in range(begin, 36) if turn not in repeated]
     assert len(repeated) >= 8
@@ -279,9 +276,7 @@ def test_repeats_look_like_the_questions_around_them(tmp_path: Path) -> None:
 # What makes a question one of a kind; the place, the number and the gain are the same for all.
 KINDS: dict[str, dict[str, Any]] = {
     "map": {},
-    "decide": {"origin": "audit", "audit": (0, 0)},
     "audit": {"origin": "audit", "audit": (0, 0)},
-    "sealed": {"sealed": True},
     "control": {"origin": "control", "known": (150.0, 140.0)},
     "repeat": {"origin": "repeat", "same_as": 0},
 }
@@ -289,7 +284,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def list_with(folder: Path, kind: str) -> Path:
     """Make a project with six questions, the fifth of this kind; a repeat is of the first, and at its place."""
-    make_flat(folder)
+    make_flat(folder, audit=0.3)
     with Project.open(folder) as project:
         points = project.candidates
 
@@ -301,9 +296,9 @@ def list_with(folder: Path, kind: str) -> Path:
 
         if kind == "control":
             add_controls(project, points[[40]], np.array([[150.0, 140.0]]), "organiser")
-        if kind in ("decide", "audit"):
-            at, sealed = tuple(points[40].tolist()), kind == "audit"
-            drawn = DrawAudit(rater="warpgauge", number=0, design="uniform", sealed=sealed, population=len(points),
+        if kind == "audit":
+            at = tuple(points[40].tolist())
+            drawn = DrawAudit(rater="warpgauge", number=0, design="uniform", sealed=True, population=len(points),
                               drawn_before=0, seed=5, targets=(40,), points=(at,), candidates=(40,),
                               probabilities=(0.5,))  # fmt: skip
             project.append(drawn)
@@ -315,7 +310,7 @@ def list_with(folder: Path, kind: str) -> Path:
 
 def at_fifth(folder: Path) -> tuple[list[tuple[str, Any]], Any]:
     """Answer four questions; return all that is sent with the fifth, and what is said to its answer."""
-    with served(folder, "ada") as server:
+    with served(folder, "ada,ben") as server:
         client = server.client("ada")
         for turn in range(4):
             query = client.get("/api/query").json()
@@ -327,7 +322,7 @@ def at_fifth(folder: Path) -> tuple[list[tuple[str, Any]], Any]:
 
 
 def test_no_byte_tells_which_kind_a_question_is(tmp_path: Path) -> None:
-    """For the map, to decide, of an audit, sealed, control: all that is sent is equal, and so is what is said to it.
+    """For the map, of an audit, control: all that is sent is equal, and so is what is said to it.
 
     The model leaves out the first answer at a repeat, so that its figures are others: there all but figures is equal.
     """
