@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
@@ -22,10 +21,11 @@ from warpgauge.project import Project
 from warpgauge.web.catalogue import Catalogue
 
 
-def cookie(folder: Path, token: str) -> dict[str, str]:
-    """The header with the cookie that a browser sends for a place to a server."""
-    place = json.loads((folder / "people.json").read_text())["id"]
-    return {"Cookie": f"warpgauge-{place[:8]}={token}"}
+def cookie(base: str, token: str) -> dict[str, str]:
+    """The header with the cookie that a browser has after following a link; it is good at all servers of the place."""
+    reply = httpx.get(f"{base}/?token={token}", trust_env=False, timeout=60)
+    assert reply.status_code == 303, reply.text
+    return {"Cookie": reply.headers["set-cookie"].partition(";")[0]}
 
 
 _COMMAND = "from warpgauge.cli import main; main()"
@@ -77,7 +77,7 @@ class AppServer:
 
     def client(self, token: str = "", **options: Any) -> httpx.Client:
         """A browser with the cookie of a token."""
-        cookies = cookie(self.folder, token) if token else {}
+        cookies = cookie(self.base, token) if token else {}
         return httpx.Client(base_url=self.pair, headers=cookies, timeout=60, trust_env=False, **options)
 
     def kill(self) -> None:

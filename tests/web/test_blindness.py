@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
+from command_tools import call
 from warpgauge.project import Project
 from warpgauge.project.events import Ask, DrawAudit
 from warpgauge.session.control_questions import add_controls
@@ -156,9 +157,10 @@ MIXED = {
 }
 
 
+@pytest.mark.parametrize("store", ["file", "database"])
 @pytest.mark.parametrize("settings", [{}, MIXED, {"hide_prediction": True}], ids=["default", "mixed", "hidden"])
 def test_what_a_blind_rater_receives_is_equal_to_the_byte_whatever_the_others_answer(
-    tmp_path: Path, settings: dict[str, Any]
+    tmp_path: Path, settings: dict[str, Any], store: str, request: pytest.FixtureRequest
 ) -> None:
     """Two histories of the others, one script of a rater: every answer of every route is the same."""
     found = []
@@ -167,6 +169,8 @@ def test_what_a_blind_rater_receives_is_equal_to_the_byte_whatever_the_others_an
         if settings is MIXED:
             with Project.open(folder) as project:
                 add_controls(project, np.array([[50.5, 60.5]]), np.array([[52.0, 61.0]]), "organiser")
+        if store == "database":
+            call("copy", folder, request.getfixturevalue("postgres").url)
         found.append(history(folder, others, FLAT))
     assert len(found[0]) == len(found[1]) > 150
     for one, other in zip(*found, strict=True):

@@ -30,7 +30,7 @@ def test_two_servers_one_of_which_is_killed(shared: Path, postgres: Postgres) ->
     first = AppServer(shared, free_port(), raters=NAMES)
     second = AppServer(shared, free_port())
     try:
-        headers = {name: cookie(shared, token) for name, token in first.tokens.items()}
+        headers = {name: cookie(first.base, token) for name, token in first.tokens.items()}
         happens = [(0.3, postgres.cut), (0.5, first.kill)]
         load = answer_all([first.pair, second.pair], headers, EACH, 0.02, happens, limit=120)
         assert check_log(shared, load, RATERS, EACH)["in the log"] == RATERS * EACH

@@ -419,3 +419,21 @@ def test_projects_in_one_database(tmp_path: Path, originals: Path, postgres: Pos
         for name in ("p1", "p2", "p1"):
             assert place(ada, name).status_code == 200
         assert [row["placed"] for row in ada.get("/api/mine").json()["pairs"]] == [2, 1]
+
+
+def test_people_of_a_project_in_a_database_stand_there(flat: Path, tmp_path: Path, postgres: Postgres) -> None:
+    """Two hosts, each with its copy of the folder: a link made at one works at the other, until it is revoked."""
+    with served(flat, "ada"):
+        pass
+    call("copy", flat, postgres.url)
+    there = shutil.copytree(flat, tmp_path / "there" / flat.name)
+    shutil.copytree(flat.parent / "pictures", tmp_path / "there" / "pictures")
+    with served(flat, "ada") as server, served(there) as other:
+        assert server.launch.kept == ["ada"]  # as the file of the folder says
+        link = change(server, "add", "cy").json()["link"]
+        client = other.stranger()
+        assert client.get(link.replace(server.base, other.base)).status_code == 303
+        query = client.get("/api/query").json()
+        assert change(server, "revoke", "cy").status_code == 200
+        wait_until(lambda: client.get("/api/project").status_code == 401)
+        assert answer(client, query, query["location"]).status_code == 401

@@ -82,6 +82,9 @@ class Store(Protocol):
     def read(self) -> bytes:
         """Return the bytes."""
 
+    def initial(self) -> bytes:
+        """Return what to begin with, if there is anything."""
+
     def changing(self) -> Any:
         """Hold all other writers off, and yield a function that replaces the bytes."""
 
@@ -104,6 +107,10 @@ class PeopleFile:
     def read(self) -> bytes:
         """Return the file's bytes."""
         return self.file.read_bytes()
+
+    def initial(self) -> bytes:
+        """Return nothing: it begins without people."""
+        return b""
 
     @contextmanager
     def changing(self) -> Iterator[Callable[[bytes], None]]:
@@ -138,7 +145,7 @@ class People:
         try:
             with self._store.changing() as write:
                 if self._store.stamp() is None:
-                    write(_bytes(Content(id=str(uuid.uuid4()))))
+                    write(self._store.initial() or _bytes(Content(id=str(uuid.uuid4()))))
         except OSError:
             self.readonly = True
 

@@ -20,6 +20,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from warpgauge._version import __version__
 from warpgauge.errors import WarpgaugeError
 from warpgauge.project import ORGANISER, REVOKED, NotAllowedError, Project
+from warpgauge.project.document import read_document
+from warpgauge.project.postgres import address_in_force
 from warpgauge.web import answering, organising, pairs, reviewing, viewing
 from warpgauge.web.beside import BESIDE
 from warpgauge.web.catalogue import Catalogue, OpenProjects, Pair
@@ -28,7 +30,7 @@ from warpgauge.web.failures import NotFoundError, add_handlers
 from warpgauge.web.guard import Guard
 from warpgauge.web.pages import VERSION, VersionedFiles, page
 from warpgauge.web.pairs import Summaries
-from warpgauge.web.people import People, PeopleFile, Person
+from warpgauge.web.people import People, PeopleFile, Person, Store
 from warpgauge.web.settings import ServerSettings
 
 
@@ -55,9 +57,19 @@ class Site:
             # What cannot be served is said now, not at the first tile; and nothing is written beside it.
             self.projects.take(self.catalogue.only)
             self.projects.give_back(self.catalogue.only.key)
-        self.people = People(PeopleFile(self.catalogue.people_file), place)
+        self.people = People(self._store(), place)
         self.summaries = Summaries(self.projects)
         self.url = ""
+
+    def _store(self) -> Store:
+        """Return where people stand: in the database of a project that is served alone, else in a file."""
+        file, only = PeopleFile(self.catalogue.people_file), self.catalogue.only
+        document = None if only is None else read_document(only.folder)
+        if document is None or document.database is None:
+            return file
+        from warpgauge.web.people_table import PeopleTable
+
+        return PeopleTable(address_in_force(document.database), document.id, file)
 
     def link(self, secret: str) -> str:
         """Return the link that signs somebody in."""
