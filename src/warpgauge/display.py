@@ -7,11 +7,8 @@ import html
 import io
 import math
 import re
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -120,37 +117,6 @@ def html_facts(facts: Mapping[str, Any], title: str = "") -> str:
     )
     caption = f"<caption>{html.escape(title)}</caption>" if title else ""
     return f"<table>{caption}<tbody>{rows}</tbody></table>"
-
-
-_WITHIN: ContextVar[bool] = ContextVar("within a bar", default=False)
-
-
-@contextmanager
-def cell_progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar below a cell of a notebook, and remove it at the end; elsewhere, and within another, nothing is shown.
-
-    The function that it yields is called with a few words before each of the ``steps``. It needs no widgets: the bar is
-    plain HTML, which Jupyter and VS Code both show.
-    """
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if not hasattr(shell, "kernel") or _WITHIN.get():
-        yield lambda words: None
-        return
-    shown = import_module("IPython.display")
-    handle, begun = shown.display(shown.HTML(""), display_id=True), 0
-
-    def begin(words: str) -> None:
-        nonlocal begun
-        bar = f'<progress value="{begun}" max="{steps}"></progress> {html.escape(words)}'
-        begun += 1
-        handle.update(shown.HTML(bar))
-
-    token = _WITHIN.set(True)
-    try:
-        yield begin
-    finally:
-        _WITHIN.reset(token)
-        handle.update(shown.HTML(""))
 
 
 # Facts whose values are sentences; those of other lists are words or numbers.

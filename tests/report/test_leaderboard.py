@@ -8,7 +8,6 @@ import pytest
 
 from command_tools import call
 from study_tools import make_study, shift
-from warpgauge.report.page import sampled_cell
 from warpgauge.study import run_study
 from web.page_tools import launched
 
@@ -87,13 +86,6 @@ def test_a_leaderboard_that_cannot_be_written_is_refused_before_the_work(tmp_pat
     error = call("benchmark", study, "--leaderboard", tmp_path / "board.txt", code=1)
     assert "must end in .html" in error
     assert not (tmp_path / "STUDY-results").exists()
-
-
-@pytest.mark.parametrize(("samples", "all_of_them"), [(100, "99"), (300, "99.6"), (1000, "99.9"), (2000, "99.95")])
-def test_all_rounds_are_not_shown_as_a_hundred_percent(samples: int, all_of_them: str) -> None:
-    """More than what one round less would be, never rounded up to 100 %."""
-    assert sampled_cell(1.0, samples).text == f"> {all_of_them}\u00a0%"
-    assert sampled_cell(0.0, samples).text.startswith("< ")
 
 
 # The smallest contrast of any text with what is behind it, by the formula of WCAG.

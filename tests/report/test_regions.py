@@ -8,7 +8,7 @@ import pytest
 import warpgauge as wg
 from models import EXTENT, halves, make
 from warpgauge.maps import Picture, map_picture, region_labels
-from warpgauge.report.map_section import spread_over
+from warpgauge.report.maps import spread_over
 
 GRID = wg.Grid((60, 60), (1.0, 1.0), (0.5, 0.5), np.eye(2), "px")
 

@@ -73,10 +73,7 @@ def test_the_report_shows_a_planted_slip(project: Path) -> None:
     call("report", project)
     path = project / "report" / "report.html"
     page, numbers = Page(path.read_text("utf-8")), json.loads(path.with_suffix(".json").read_text("utf-8"))
-    (one,) = numbers["flagged_annotations"]
-    assert one["number"] == ROW + 1
-    np.testing.assert_allclose(one["expected"], np.array(one["fixed"]) + SHIFT, atol=1.0)
-    assert one["distance"] == pytest.approx(np.linalg.norm(SLIP), abs=1.5)
+    assert [one["number"] for one in numbers["annotations"] if one["flagged"]] == [ROW + 1]
     titles = [title for _, title in page.headings]
     assert titles.index("Annotations to check") < titles.index("Which method is best?")
     assert "Look at annotation 6 again: at (" in page.text
@@ -84,7 +81,7 @@ def test_the_report_shows_a_planted_slip(project: Path) -> None:
     assert other["lines"]["BEST"] in page.text
     rows = {row[0][1]: row for row in page.tables["without-flagged"][1:]}
     assert set(rows) == {"good", "fair", "poor", "identity"}
-    assert float(rows["good"][4][0]["data-value"] or "nan") == other["transforms"]["good"]["score"]["2"]
+    assert float(rows["good"][3][0]["data-value"] or "nan") == other["transforms"]["good"]["score"]["2"]
     listed = [row for row in page.tables["annotation-list"][1:] if row[-1][1] == "far from all good methods"]
     assert [row[0][1] for row in listed] == ["annotation 6"]
     assert_consistent(path)

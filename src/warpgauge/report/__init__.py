@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from warpgauge.report.leaderboard import write_leaderboard
-from warpgauge.report.map_section import MethodMaps, method_maps
-from warpgauge.report.report import Report
-from warpgauge.report.study_report import write_study_report
-from warpgauge.report.writer import write_project_report, write_report
+from warpgauge.report.maps import MethodMaps, method_maps
+from warpgauge.report.report import Report, write_project_report, write_report
+from warpgauge.report.study_report import write_leaderboard, write_study_report
 
 __all__ = [
     "MethodMaps",

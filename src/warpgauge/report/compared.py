@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.power_law import default_posterior
-from warpgauge.display import cell_progress
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import evaluate, judge
-from warpgauge.evaluation.result import Evaluation
+from warpgauge.evaluation import Comparison, Evaluation, Scene, evaluate_comparison
+from warpgauge.evaluation.project_evaluation import BASELINE, with_baseline
 from warpgauge.geometry import Floats, Grid, Units
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, read_landmarks
@@ -32,22 +30,12 @@ _TARGETS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Result of `compare`.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Scores, intervals, ranking and verdict.
-    maps : dict of str to array
-        The error score e(x) of each transform on ``grid``.
-    grid : Grid
-        Of the maps.
-    annotations : Annotations
-        What it rests on.
-    """
+    """Result of `compare`."""
 
     evaluation: Evaluation
+    """Scores, intervals, ranking and verdict."""
     maps: dict[str, Floats]
+    """The error score e(x) of each transform on the grid."""
     grid: Grid
     annotations: Annotations
     _image: Floats
@@ -116,43 +104,53 @@ def compare(
     Compared
         Shows itself in a notebook; ``evaluation``, ``maps``, ``table()`` and ``plot()`` have the parts.
     """
-    grid, image = _grid_and_samples(fixed, spacing, units)
-    moving_grid, _ = _grid_and_samples(moving, spacing, units)
     if not transforms:
         raise InvalidInputError("compare needs at least one transform to compare.")
+    opened = _opened(fixed, spacing, units)
+    grid = _grid(opened, spacing, units)
+    moving_grid = _grid(_opened(moving, spacing, units), spacing, units)
     annotations = _annotations(landmarks, grid, moving_grid, sd)
-    at = _nodes(grid) if targets is None else np.asarray(targets, dtype=np.float64)
     coarse = grid.coarsened(max(1.0, max(grid.size) / _LONGEST[grid.d]))
-    named, maps = dict[str, Transform](), dict[str, Floats]()
-    with cell_progress(2 * len(transforms) + 2) as begin:
-        for name, one in transforms.items():
-            begin(f"reading {name}")
-            named[name] = _transform(one, name, convention, grid, moving_grid)
-        begin("fitting the model")
-        posterior = default_posterior(annotations, grid)
-        begin("comparing")
-        evaluation = evaluate(judge(posterior, named), named, at, seed=seed)
-        for name, transform in named.items():
-            begin(f"map of {name}")
-            maps[name] = error_map(posterior, transform, coarse)
-    below = displayable(image[tuple(np.ix_(*(np.linspace(0, a - 1, b).round().astype(int)
-                                             for a, b in zip(grid.shape, coarse.shape, strict=True))))])  # fmt: skip
+    if targets is None:
+        nodes = grid.coarsened(max(1.0, (grid.count / _TARGETS) ** (1 / grid.d)))
+        targets = nodes.points(0, nodes.count)
+    named = {name: _transform(one, name, convention, grid, moving_grid) for name, one in transforms.items()}
+    posterior = default_posterior(annotations, grid)
+    scene = Scene(grid, grid.units)
+    comparison = Comparison.of(
+        with_baseline(named, grid.d), np.asarray(targets, dtype=np.float64), posterior, baseline=BASELINE, scene=scene
+    )
+    evaluation = evaluate_comparison(comparison, seed=seed)
+    maps = {name: error_map(posterior, transform, coarse) for name, transform in named.items()}
+    samples = opened if isinstance(opened, np.ndarray) else opened.read()
+    if samples.ndim > grid.d:
+        samples = samples.mean(axis=-1)
+    axes = zip(grid.shape, coarse.shape, strict=True)
+    rows = [np.linspace(0, size - 1, fewer).round().astype(int) for size, fewer in axes]
+    below = displayable(samples[tuple(np.ix_(*rows))])
     limits = entropy_limits(posterior, pixel=grid.pixel)
     return Compared(evaluation, maps, coarse, annotations, below, entropy_map(posterior, coarse), limits)
 
 
-def _grid_and_samples(image: Any, spacing: Any, units: Units | None) -> tuple[Grid, NDArray[Any]]:
+def _opened(image: Any, spacing: Any, units: Units | None) -> Any:
+    """Return an image of this program, or an array with its colours as one channel."""
     if isinstance(image, str | os.PathLike):
-        image = read_image(image, spacing=spacing, units=units)
+        return read_image(image, spacing=spacing, units=units)
     if hasattr(image, "grid") and hasattr(image, "read"):
-        samples = image.read()
-        return image.grid, samples.mean(axis=-1) if samples.ndim > image.grid.d else samples
+        return image
     array = np.asarray(image)
     if array.ndim == 3 and array.shape[-1] == 3:
         array = array.mean(axis=-1)
     if array.ndim not in (2, 3) or array.dtype.kind not in "biuf":
         raise InvalidInputError(f"An image is [y, x], [y, x, 3] or [z, y, x] of numbers, got shape {array.shape}.")
-    return array_grid(array.shape, spacing, units), array
+    return array
+
+
+def _grid(opened: Any, spacing: Any, units: Units | None) -> Grid:
+    if not isinstance(opened, np.ndarray):
+        grid: Grid = opened.grid
+        return grid
+    return array_grid(opened.shape, spacing, units)
 
 
 def array_grid(shape: tuple[int, ...], spacing: Any = None, units: Units | None = None) -> Grid:
@@ -189,8 +187,3 @@ def _transform(source: Any, name: str, convention: Convention | None, fixed: Gri
     return as_transform(
         source, convention=convention if array else None, grid=fixed, moving=moving if array else None, name=name
     )  # fmt: skip
-
-
-def _nodes(grid: Grid) -> Floats:
-    coarse = grid.coarsened(max(1.0, (grid.count / _TARGETS) ** (1 / grid.d)))
-    return coarse.points(0, coarse.count)

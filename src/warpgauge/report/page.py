@@ -1,14 +1,16 @@
-"""Pages of a report: the values that they show (cells, tables, pictures) and the templates that show them.
+"""Pages of a report: the cells, tables and pictures that they show, and the templates that show them.
 
-The templates are those of the folder ``templates``, with escaping on: what came from a user stays text.
+The templates are those of the folder ``templates``, with escaping on: what came from a user stays text. Numbers are
+written by `warpgauge.display`, as everywhere.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import math
+import importlib.metadata
 import os
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from warpgauge.display import fact
+from warpgauge._version import __version__
+from warpgauge.display import fact, percent, probability, rounded
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.maps import picture_bytes
 
@@ -26,28 +27,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-
-def rounded(value: float | None, digits: int = 3) -> str:
-    """Write a number for people: so many significant digits, a dash where there is none."""
-    if value is None or not np.isfinite(value):
-        return "–"
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return f"{value}"
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        decimals = max(0, digits - 1 - int(np.floor(np.log10(abs(value))))) if value else 0
-        return f"{value:.{decimals}f}"
-    return f"{value:.{digits - 1}e}"
-
-
-def percent(value: float | None) -> str:
-    """Write a share as a percentage that never rounds to 0 or 100 % unless it is exactly that."""
-    if value is None or not np.isfinite(value):
-        return "–"
-    if 0 < value < 0.001:
-        return "< 0.1\u00a0%"
-    if 0.999 < value < 1:
-        return "> 99.9\u00a0%"
-    return f"{100 * value:.0f}\u00a0%" if value in (0, 1) else f"{100 * value:.1f}\u00a0%"
+# A table with more rows is folded if it is there to be looked up rather than read.
+MOST_OPEN = 12
+_LIBRARIES = ("numpy", "scipy", "numba", "matplotlib", "nibabel", "SimpleITK")
 
 
 @dataclass(frozen=True)
@@ -64,31 +46,19 @@ class Cell:
         return None if self.value is None else repr(float(self.value))
 
 
-BLANK = Cell("–")
-# A table with more rows is folded if it is there to be looked up rather than read.
-MOST_OPEN = 12
+def number_cell(value: float | None) -> Cell:
+    """Return a cell with a measured value."""
+    return Cell(rounded(value), value)
 
 
-def sampled_cell(share: float, samples: int) -> Cell:
-    """Return a cell with a share of samples; none or all of them is shown as a bound, not as certainty."""
-    step = 100 / samples
-    if share == 0:
-        return Cell(f"< {rounded(step, 1)}\u00a0%", share)
-    if share == 1:
-        places = max(0, math.ceil(-math.log10(step)))
-        most = math.floor((100 - step) * 10**places + 1e-9) / 10**places  # rounded, it could be 100
-        return Cell(f"> {most:.{places}f}\u00a0%", share)
-    return percent_cell(share)
+def share_cell(value: float | None) -> Cell:
+    """Return a cell with a share as a percentage."""
+    return Cell("-" if value is None else percent(value), value)
 
 
-def figure_cell(value: float | None, digits: int = 3) -> Cell:
-    """Return a cell with a number."""
-    return Cell(rounded(value, digits), value)
-
-
-def percent_cell(value: float | None) -> Cell:
-    """Return a cell with a percentage; the number behind it is the share."""
-    return Cell(percent(value), value)
+def chance_cell(value: float | None) -> Cell:
+    """Return a cell with a probability."""
+    return Cell("-" if value is None else probability(value), value)
 
 
 def count_cell(value: int) -> Cell:
@@ -101,39 +71,23 @@ def text_cell(text: Any) -> Cell:
     return Cell(str(text), None, numeric=False)
 
 
-def value_cell(unit: str, value: Any, samples: int) -> Cell:
-    """Return the cell of a column's value, written by what it is; a probability is a share of so many samples."""
-    if unit == "text":
-        return text_cell(value)
-    if value is None or isinstance(value, str):
-        return Cell(value or "–")
-    if unit in ("interval", "share interval"):
-        middle, low, high = map(percent if unit == "share interval" else rounded, value)
-        return Cell(f"{middle} ({low}\u00a0to\u00a0{high})", value[0])
-    if unit == "probability":
-        return sampled_cell(value, samples)
-    if unit == "figure":
-        return figure_cell(value, 4)
-    return percent_cell(value) if unit == "share" else figure_cell(value)
-
-
 @dataclass(frozen=True)
 class Table:
-    """A table whose rows begin with a heading.
-
-    ``flagged`` are headings of rows that stand out. The row of the baseline, which is only there to be compared with,
-    is grey. ``name`` is the table's id on the page. A table that is ``folded`` shows its caption until it is opened;
-    printed, it is open. ``upright`` headings of numbers make room for many columns.
-    """
+    """A table whose rows begin with a heading."""
 
     caption: str
     heads: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     flagged: Iterable[str] = ()
+    """Headings of rows that stand out."""
     baseline: str | None = None
+    """Heading of the row that is only there to be compared with; it is grey."""
     name: str = ""
+    """Id on the page."""
     folded: bool = False
+    """Shows its caption until it is opened; printed, it is open."""
     upright: bool = False
+    """Headings of numbers stand upright, which makes room for many columns."""
 
 
 def facts(caption: str, pairs: Mapping[str, Any]) -> Table:
@@ -153,6 +107,17 @@ def _flattened(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
     return rows
 
 
+def versions() -> dict[str, str]:
+    """Return the versions of this program and of the libraries that the numbers went through."""
+    found = {"warpgauge": __version__, "python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
 def chart(figure: Any) -> str:
     """Return a chart as the address of a vector graphic that is part of the page."""
     return _address(picture_bytes(figure, "svg"), "image/svg+xml")
@@ -170,6 +135,16 @@ def download(text: str, kind: str) -> str:
 
 def _address(data: bytes, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def report_path(out_html: str | os.PathLike[str]) -> Path:
+    """Check the name and the folder of a report."""
+    file = Path(out_html)
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInputError(f"A report is an HTML file, so {file.name!r} must end in .html.")
+    if not file.parent.is_dir():
+        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
+    return file
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -203,13 +178,3 @@ def _breakable(text: str) -> Markup:
 def _sha256(text: str) -> str:
     """Return the hash of an inline script, as a content security policy names it."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def report_path(out_html: str | os.PathLike[str]) -> Path:
-    """Check the name and the folder of a report."""
-    file = Path(out_html)
-    if file.suffix.lower() not in (".html", ".htm"):
-        raise InvalidInputError(f"A report is an HTML file, so {file.name!r} must end in .html.")
-    if not file.parent.is_dir():
-        raise InvalidInputError(f"There is no folder {str(file.parent)!r} to write {file.name!r} into; make it first.")
-    return file

@@ -1,4 +1,4 @@
-"""`write_study_report`: one self-contained HTML file about a study over many pairs, and a JSON beside it."""
+"""Pages about a study over many pairs, each one self-contained HTML file: the report, and a sortable leaderboard."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.display import shown_units
+from warpgauge.display import rounded, shown_units
 from warpgauge.evaluation.result import score_head
 from warpgauge.io.files import plain, replace_text
 from warpgauge.report import charts
 from warpgauge.report.page import (
     MOST_OPEN,
+    Cell,
     Table,
+    chance_cell,
     chart,
     count_cell,
+    download,
     facts,
-    figure_cell,
-    percent_cell,
+    number_cell,
     rendered,
     report_path,
+    share_cell,
     text_cell,
-    value_cell,
+    versions,
 )
-from warpgauge.report.provenance import versions
 from warpgauge.study import StudyResult, columns
+from warpgauge.study.result import INTERVAL
 
 _SIGNIFICANT = 0.05
+# With more cases (pairs times methods) than this the numbers are not put into the leaderboard: study.json has them.
+MOST_CASES = 2000
 
 
 def write_study_report(
@@ -43,12 +48,12 @@ def write_study_report(
     hashes: Mapping[str, str] | None = None,
     created: datetime | None = None,
 ) -> Path:
-    """Write the report of a study: calibration of the pairs first, then the ranking with its bootstrap.
+    """Write the report of a study, and all its numbers to the same name with ``.json``. Returns the HTML file.
 
     Parameters
     ----------
     out_html : path
-        Ends in ``.html``; the numbers go to the same name with ``.json``.
+        Ends in ``.html``.
     result : StudyResult
         From `warpgauge.study.run_study`.
     title : str, optional
@@ -59,89 +64,112 @@ def write_study_report(
         Hashes of the input files.
     created : datetime, optional
         Now by default.
-
-    Returns
-    -------
-    Path
-        The HTML file.
     """
-    file = report_path(out_html)
-    when = created or datetime.now(UTC)
-    shown = shown_units(units)
-    numbers = plain(
-        {**result.to_dict(), "created": when.isoformat(), "units": shown, "hashes": dict(hashes or {}),
-         "versions": versions()}
-    )  # fmt: skip
+    file, when, unit = report_path(out_html), created or datetime.now(UTC), shown_units(units)
+    about = {"created": when.isoformat(), "units": unit, "hashes": dict(hashes or {}), "versions": versions()}
+    numbers = plain({**result.to_dict(), **about})
     replace_text(file.with_suffix(".json"), json.dumps(numbers, indent=2, allow_nan=False, ensure_ascii=False))
-    pairs, methods = {"pairs": "Can these numbers be trusted?"}, {"methods": "Which method is best?"}
+    sections = {"methods": "Which method is best?"}
+    pairs = {"pairs": "Can these numbers be trusted?"}
+    names = [one.name for one in result.methods]
+    bounds = [(one.rank_interval.low, one.rank_interval.high) for one in result.methods]
+    rank_matrix = None
+    if len(names) > 1:
+        rank_matrix = chart(charts.rank_matrix(names, np.array([one.rank_probabilities for one in result.methods])))
+    rounds = result.study.settings.bootstrap
+    caption = f"Best first. 90 % intervals from {rounds} bootstrap rounds over pairs and posterior samples."
     text = rendered(
         "page.html",
         folder="study",
         title=str(title or result.study.name),
-        sections={
-            # Where a model is overconfident, that stands before any ranking.
-            **(pairs | methods if result.untrusted else methods | pairs),
-            "cases": "All cases",
-            "provenance": "How it was made",
-        },
+        # Where a model is overconfident, that stands before any ranking.
+        sections=(pairs | sections if result.untrusted else sections | pairs)
+        | {"cases": "All cases", "provenance": "How it was made"},
         result=result,
         when=f"{when:%Y-%m-%d %H:%M} {when.tzname() or ''}",
         numbers_file=file.with_suffix(".json").name,
-        methods=method_table(
-            result,
-            columns.REPORT,
-            shown,
-            f"Best first. 90 % intervals from {result.study.settings.bootstrap} bootstrap rounds over pairs and "
-            "posterior samples.",
-            "methods-table",
-        ),
-        tests=_tests(result, shown),
+        methods=_method_table(result, columns.REPORT, unit, caption, "methods-table"),
+        mean_ranks=chart(charts.mean_ranks(names, [one.mean_rank for one in result.methods], bounds)),
+        rank_matrix=rank_matrix,
+        tests=_tests(result, unit),
         pairs=_pairs(result),
-        cases=_cases(result, shown),
+        cases=_cases(result, unit),
         provenance=_provenance(result, hashes or {}),
-        **_rank_charts(result),
     )
     replace_text(file, text)
     return file
 
 
-def method_table(result: StudyResult, place: str, units: str, caption: str, name: str) -> Table:
-    """Return the columns that a page shows of each method, best first, and of the identity."""
-    score = score_head("2", units)
-    kinds = [one.unit for one in columns.shown(result, place)][1:]
-    rounds = result.study.settings.bootstrap
-    rows = [
-        (head, [value_cell(unit, value, rounds) for unit, value in zip(kinds, values, strict=True)])
-        for head, *values in columns.cells(result, place)
+def write_leaderboard(
+    out_html: str | os.PathLike[str],
+    result: StudyResult,
+    *,
+    title: str | None = None,
+    units: str = "world units",
+    created: datetime | None = None,
+) -> Path:
+    """Write a leaderboard: rank with the range of ranks that the data allow, scores with intervals, official figures.
+
+    Parameters are those of `write_study_report`; the numbers are part of the page. Returns the HTML file.
+    """
+    file, unit = report_path(out_html), shown_units(units)
+    few = len(result.outcomes) * len(result.methods) <= MOST_CASES
+    numbers = result.to_json() if few else ""
+    groups = [
+        _method_table(part, columns.LEADERBOARD, unit, f"{name}: {part.extent}", f"group-{number}")
+        for number, (name, part) in enumerate(result.groups.items(), 1)
     ]
+    text = rendered(
+        "leaderboard/page.html",
+        folder="leaderboard",
+        title=str(title or result.study.name),
+        sections={"ranking": "Leaderboard"},
+        result=result,
+        when=f"{created or datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        level=f"{INTERVAL:.0%}",
+        methods=_method_table(result, columns.LEADERBOARD, unit, f"{result.extent}, best first.", "leaderboard"),
+        groups=groups,
+        csv=download(result.to_csv(), "text/csv"),
+        json=download(numbers, "application/json") if few else None,
+        megabytes=len(numbers) / 1e6,
+    )
+    replace_text(file, text)
+    return file
+
+
+def _method_table(result: StudyResult, place: str, units: str, caption: str, name: str) -> Table:
+    """Return the columns that a page shows of each method, best first, and of the identity."""
+    kinds = [one.unit for one in columns.shown(result, place)][1:]
+    rows = []
+    for head, *values in columns.cells(result, place):
+        rows.append((head, [_value_cell(kind, value) for kind, value in zip(kinds, values, strict=True)]))
     baseline = rows[-1][0] if len(rows) > len(result.methods) else None
-    return Table(caption, columns.headings(result, place, score), rows, baseline=baseline, name=name)
+    heads = columns.headings(result, place, score_head("2", units))
+    return Table(caption, heads, rows, baseline=baseline, name=name)
 
 
-def _rank_charts(result: StudyResult) -> dict[str, Any]:
-    names = [one.name for one in result.methods]
-    means = [one.mean_rank for one in result.methods]
-    bounds = [(one.rank_interval.low, one.rank_interval.high) for one in result.methods]
-    probabilities = np.array([one.rank_probabilities for one in result.methods])
-    several = len(names) > 1
-    return {
-        "mean_ranks": chart(charts.mean_ranks(names, means, bounds)),
-        "rank_matrix": chart(charts.rank_matrix(names, probabilities)) if several else None,
-    }
+def _value_cell(unit: str, value: Any) -> Cell:
+    """Return the cell of a column's value, written by what it is."""
+    if unit == "text" or isinstance(value, str):
+        return Cell(str(value), None, numeric=unit != "text")
+    if unit == "probability":
+        return chance_cell(value)
+    if unit == "figure" and value is not None:
+        return Cell(rounded(value, 4), value)
+    return number_cell(value)
 
 
 def _tests(result: StudyResult, units: str) -> Table:
     rows, flagged = [], set()
-    unit = units
     for one in result.tests:
         name = f"{one.a} against {one.b}"
         if one.adjusted_p is not None and one.adjusted_p <= _SIGNIFICANT:
             flagged.add(name)
-        cells = [count_cell(one.cases), figure_cell(one.median_difference), figure_cell(one.p)]
-        rows.append((name, [*cells, figure_cell(one.adjusted_p)]))
+        figures = [number_cell(value) for value in (one.median_difference, one.p, one.adjusted_p)]
+        rows.append((name, [count_cell(one.cases), *figures]))
     return Table(
         f"Wilcoxon signed-rank tests over the pairs, adjusted by Holm. Shaded: adjusted p of at most {_SIGNIFICANT:g}.",
-        ("methods", "pairs", f"median difference ({unit})", "p", "adjusted p"),
+        ("methods", "pairs", f"median difference ({units})", "p", "adjusted p"),
         rows,
         flagged=flagged,
         name="tests-table",
@@ -165,14 +193,12 @@ def _pairs(result: StudyResult) -> Table:
 
 def _cases(result: StudyResult, units: str) -> Table:
     rows = []
-    score = f"score ({units})"
     for row in result.case_rows():
-        remark = row["missing"] or ""
-        cells = [figure_cell(row[key]) for key in ("score", "low", "high", "rank", "landmark_mean")]
-        rows.append((f"{row['pair']} · {row['method']}", [*cells, text_cell(remark)]))
+        cells = [number_cell(row[key]) for key in ("score", "low", "high", "rank", "landmark_mean")]
+        rows.append((f"{row['pair']} · {row['method']}", [*cells, text_cell(row["missing"] or "")]))
     return Table(
         "Each method on each pair: score, 90 % interval of the true score, rank.",
-        ("pair and method", score, "from", "to", "rank", f"mean at landmarks ({units})", "remark"),
+        ("pair and method", f"score ({units})", "from", "to", "rank", f"mean at landmarks ({units})", "remark"),
         rows,
         name="cases-table",
         folded=len(rows) > MOST_OPEN,
@@ -180,11 +206,10 @@ def _cases(result: StudyResult, units: str) -> Table:
 
 
 def _provenance(result: StudyResult, hashes: Mapping[str, str]) -> list[Table]:
-    shares = [one.missing / max(1, one.cases + one.missing) for one in result.methods]
-    missing = [
-        (one.name, [count_cell(one.missing), percent_cell(share)])
-        for one, share in zip(result.methods, shares, strict=True)
-    ]
+    missing = []
+    for one in result.methods:
+        share = one.missing / max(1, one.cases + one.missing)
+        missing.append((one.name, [count_cell(one.missing), share_cell(share)]))
     return [
         facts("Settings of the comparison", result.study.settings.model_dump()),
         Table("Missing cases by method.", ("method", "missing", "share"), missing),
