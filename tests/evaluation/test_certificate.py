@@ -280,6 +280,18 @@ def test_a_gate_names_options_as_the_command_line_does(trial, tmp_path, capsys):
     assert "=" not in capsys.readouterr().err
 
 
+def test_a_gate_takes_micrometres_as_they_are_written(tmp_path, capsys):
+    """Every table writes µm, so a margin may be copied from there."""
+    with make(tmp_path / "p", spacing=2.0, units="um") as project:
+        project.add_transform("good", affine(tmp_path / "good.tfm"))
+    near = affine(tmp_path / "near.tfm", 0.3)
+    gate = ["gate", str(tmp_path / "p"), str(near), "--against", "good", "--margin"]
+    assert run([*gate, "0.4µm"]) == 0
+    assert "differ by 0.3 µm on average" in capsys.readouterr().out
+    assert run([*gate, "0.4mm"]) == 3
+    assert "is in mm, but the project is in µm" in capsys.readouterr().err
+
+
 def test_margins_are_read_with_their_unit():
     """A number, a unit that fits, or a share of the baseline; anything else is refused."""
     assert Margin.read("0.1mm", "mm") == Margin(0.1, False)

@@ -39,6 +39,23 @@ def test_ten_lines_from_arrays_to_a_verdict(d: int) -> None:
     assert "data:image/png;base64," in shown
 
 
+class NeverRead:
+    """A moving image whose samples nobody needs."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.grid = wg.Grid(shape[::-1])
+
+    def read(self) -> np.ndarray:
+        raise AssertionError("the samples of the moving image were read")
+
+
+def test_of_the_moving_image_only_the_grid_is_used() -> None:
+    image, landmarks, field = _case(2)
+    moving = NeverRead(image.shape)
+    found = wg.compare(image, moving, {"right": field}, landmarks, convention="displacement", sd=0.3)
+    assert found.evaluation.ranking()[0] == "right"
+
+
 def test_what_it_cannot_take_is_said() -> None:
     image, landmarks, field = _case(2)
     with pytest.raises(InvalidInputError, match="at least one transform"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -26,6 +27,13 @@ def test_the_installed_package_has_every_template() -> None:
     for name in names():
         found.parse(found.loader.get_source(found, name)[0])
         assert resources.files("warpgauge.report").joinpath("templates", name).is_file()
+
+
+def test_every_macro_is_used() -> None:
+    folder = ROOT / "src" / "warpgauge" / "report" / "templates"
+    pages = "".join(path.read_text() for path in folder.rglob("*.html") if path.name != "parts.html")
+    for name in re.findall(r"macro (\w+)\(", (folder / "parts.html").read_text()):
+        assert f"{{{{ {name}(" in pages
 
 
 def test_the_wheel_has_every_template(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from warpgauge.display import counted, length, percent
+from warpgauge.display import counted, length, percent, shown_units
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.audit import CONFIDENCE, FAR, AuditData, audit_data
 from warpgauge.evaluation.project_evaluation import project_comparison
@@ -47,7 +47,9 @@ class Margin:
             return cls(value / 100, True)
         unit = found[2] and found[2].replace("µ", "u").replace("μ", "u")
         if unit not in (None, units):
-            raise InvalidInputError(f"The margin {text!r} is in {found[2]}, but the project is in {units}.")
+            raise InvalidInputError(
+                f"The margin {text!r} is in {found[2]}, but the project is in {shown_units(units)}."
+            )
         return cls(value, False)
 
     def covers(self, apart: float) -> bool:
