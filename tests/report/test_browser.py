@@ -94,7 +94,7 @@ def test_many_methods_fit_1100_px_and_long_tables_fold_but_print(tmp_path: Path)
             assert page.evaluate(wider) == []
             assert not page.locator(cell).first.is_visible()
             assert page.locator("#scores tbody td").first.is_visible()
-            page.locator("summary", has_text="30 annotations; points").click()
+            page.locator("summary", has_text="30 annotations: distance").click()
             assert page.locator(cell).first.is_visible()
             page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
             assert page.evaluate(wider) == []

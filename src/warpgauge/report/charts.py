@@ -12,7 +12,7 @@ from warpgauge.display import rounded
 from warpgauge.evaluation import Evaluation, Trust
 from warpgauge.maps.pictures import OKABE_ITO, matplotlib, plain_text
 
-_BLUE, _RED, _GREEN = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
+_BLUE, _RED = OKABE_ITO[0], OKABE_ITO[1]
 _GREY, _SHADE, _LINE = "#595959", "#EEF2F5", "#DDDDDD"
 # An interval that begins beyond so many times the middle one is named at the edge instead of drawn.
 _FAR = 4.0
@@ -135,26 +135,9 @@ def _matrix(values: Floats, rows: Sequence[str], columns: Sequence[str], label: 
     return figure
 
 
-def coverage(trust: Trust) -> Any:
-    """Draw stated against observed coverage, with binomial intervals."""
-    figure, axes = _axes(4.6, 3.4)
-    for at, one in enumerate(trust.coverage):
-        axes.bar(at, one.share, width=0.55, color=_GREEN if one.consistent else _RED, alpha=0.75)
-        axes.plot([at, at], [one.low, one.high], color="black", linewidth=1.6)
-        axes.plot([at - 0.36, at + 0.36], [one.level, one.level], color="black", linestyle=(0, (4, 2)), linewidth=1.8)
-    axes.plot([], [], color="black", linestyle=(0, (4, 2)), label="expected")
-    axes.plot([], [], color="black", label="95 % interval of the share")
-    axes.set_xticks(range(len(trust.coverage)), [f"{100 * one.level:.0f} % region" for one in trust.coverage])
-    axes.set_ylim(0, 1.02)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    axes.set_ylabel("annotations inside", fontsize=10)
-    figure.legend(loc="outside upper right", ncols=2, fontsize=8, frameon=False)
-    return figure
-
-
 def residuals(trust: Trust) -> Any:
     """Draw the standardised residuals of each annotation, counted from 1, by component."""
-    figure, axes = _axes(4.6, 3.4)
+    figure, axes = _axes(8.5, 3.0)
     numbers = range(1, len(trust.standardised) + 1)
     axes.axhspan(-1.96, 1.96, color=_SHADE, zorder=0)
     axes.axhline(0, color=_GREY, linewidth=0.8)

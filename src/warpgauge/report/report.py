@@ -264,7 +264,6 @@ def write_report(
         calibration=None if evaluation.trust is None else _calibration(evaluation.trust),
         landmarks=_landmarks(report),
         raters=_raters(report),
-        annotation_list=_annotation_list(report),
         provenance=_provenance(report),
         numbers_file=file.with_suffix(".json").name,
         landmark_file=landmark_file.name,
@@ -310,13 +309,12 @@ def _sections(report: Report) -> dict[str, str]:
     sections = trust | sections if verdict.is_overconfident or verdict.trust is None else sections | trust
     if report.evaluation.without_flagged is not None:
         sections = {"suspects": "Annotations to check"} | sections
-    sections["landmarks"] = "Errors at the annotated points"
+    sections["landmarks"] = "Errors at the annotations"
     if report.audit is not None:
         sections["audit"] = "What does the audit prove?"
     if len(report.raters) > 1 or report.certificates:
         sections["raters"] = "Do the raters agree?"
     return sections | {
-        "annotations": "Annotations",
         "provenance": "How it was made",
         "reading": "How to read this report",
     }
@@ -427,7 +425,6 @@ def _calibration(trust: Trust) -> dict[str, Any]:
             name="coverage",
         ),
         "beyond": int((np.abs(trust.standardised) > 1.96).sum()),
-        "bars": chart(charts.coverage(trust)),
         "residuals": chart(charts.residuals(trust)),
     }
 
@@ -435,32 +432,35 @@ def _calibration(trust: Trust) -> dict[str, Any]:
 def _landmarks(report: Report) -> dict[str, Any] | None:
     """Return the distances between each annotated match and where each method puts it, as a table and as CSV."""
     errors, rows, units = report.landmark_errors, report.annotation_rows, report.units
-    if not errors or not rows:
+    if not rows:
         return None
     baseline = report.evaluation.baseline
     shown = first_shown(list(errors), baseline)
     listed = []
     for at, row in enumerate(rows):
+        remark = "far from all good methods" if row["flagged"] else "contradicts the others" if row["outlier"] else ""
         point = text_cell(", ".join(rounded(x, 5) for x in row["fixed"]))
-        listed.append((row["label"], [point, *(number_cell(_known(errors[name][at])) for name in shown),
-                                      number_cell(row["sd"])]))  # fmt: skip
+        distances = [number_cell(_known(errors[name][at])) for name in shown]
+        figures = [number_cell(row[key]) for key in ("sd", "mahalanobis", "p")]
+        listed.append((row["label"], [point, *distances, *figures, text_cell(remark)]))
     left = len(errors) - len(shown)
     more = f" {left} further methods are in the CSV." if left else ""
     table = Table(
-        f"Distance in {units} between the expert's match and where a method maps the point; best method first. Last "
-        f"column: the standard deviation that the expert stated.{more}",
-        ("annotation", f"fixed point ({units})", *shown, "stated sd"),
+        f"{counted(len(rows), 'annotation')}: distance in {units} between the expert's match and where a method maps the "
+        "point, best method first; the standard deviation that the expert stated; and the residual from models that do "
+        f"not know the annotation, divided by its expected size.{more}",
+        ("annotation", f"fixed point ({units})", *shown, "stated sd", "standardised residual", "p", "remark"),
         listed,
         flagged=report.doubted,
-        name="landmark-errors",
+        name="annotation-list",
         folded=len(listed) > MOST_OPEN,
         upright=sum(map(len, shown)) > _MOST_LEVEL,
     )
     middles = []
     for name, one in errors.items():
         known = one[np.isfinite(one)]
-        figures = [np.median(known), np.sqrt(np.mean(np.square(known))), known.max()] if known.size else [np.nan] * 3
-        middles.append((name, [number_cell(_known(figure)) for figure in figures]))
+        sizes = [np.median(known), np.sqrt(np.mean(np.square(known))), known.max()] if known.size else [np.nan] * 3
+        middles.append((name, [number_cell(_known(size)) for size in sizes]))
     summary = Table(
         f"Distance in {units} between the experts' matches and where a method maps the points; best method first.",
         ("method", "median", "root mean square", "largest"),
@@ -468,7 +468,8 @@ def _landmarks(report: Report) -> dict[str, Any] | None:
         baseline=baseline,
         name="landmark-summary",
     )
-    return {"summary": summary, "table": table, "csv": download(_landmark_csv(report), "text/csv")}
+    csv = download(_landmark_csv(report), "text/csv") if errors else None
+    return {"summary": summary if errors else None, "table": table, "csv": csv}
 
 
 def _landmark_csv(report: Report) -> str:
@@ -525,29 +526,6 @@ def _certificates(report: Report) -> Table:
     heads = ("rater", "known matches in the drawn region", f"bias, {units}", f"SD, {units}",
              f"repeatability SD, {units}", "repeats")  # fmt: skip
     return Table("Control questions and repeats of each rater, with 95 % intervals.", heads, rows, name="controls")
-
-
-def _annotation_list(report: Report) -> Table | None:
-    """Return the annotations with how well the others predict each."""
-    rows = []
-    for one in report.annotation_rows:
-        remark = "far from all good methods" if one["flagged"] else "contradicts the others" if one["outlier"] else ""
-        points = [text_cell(", ".join(rounded(x, 5) for x in one[key])) for key in ("fixed", "moving")]
-        figures = [number_cell(one[key]) for key in ("sd", "residual", "mahalanobis", "p")]
-        rows.append((one["label"], [*points, *figures, text_cell(remark)]))
-    if not rows:
-        return None
-    units = report.units
-    return Table(
-        f"{counted(len(rows), 'annotation')}; points are x, y[, z] in {units}. Residual: distance from the prediction "
-        "by models that do not know it; standardised: divided by its expected size.",
-        ("annotation", "fixed point", "moving point", f"stated sd ({units})", f"residual ({units})", "standardised",
-         "p", "remark"),
-        rows,
-        flagged=report.doubted,
-        name="annotation-list",
-        folded=len(rows) > MOST_OPEN,
-    )  # fmt: skip
 
 
 def _provenance(report: Report) -> dict[str, Any]:
