@@ -446,9 +446,9 @@ def _landmarks(report: Report) -> dict[str, Any] | None:
     left = len(errors) - len(shown)
     more = f" {left} further methods are in the CSV." if left else ""
     table = Table(
-        f"{counted(len(rows), 'annotation')}: distance in {units} between the expert's match and where a method maps the "
-        "point, best method first; the standard deviation that the expert stated; and the residual from models that do "
-        f"not know the annotation, divided by its expected size.{more}",
+        f"{counted(len(rows), 'annotation')}: distance in {units} between the expert's match and where a method maps "
+        "the point, best method first; the standard deviation that the expert stated; and the residual from models "
+        f"that do not know the annotation, divided by its expected size.{more}",
         ("annotation", f"fixed point ({units})", *shown, "stated sd", "standardised residual", "p", "remark"),
         listed,
         flagged=report.doubted,
