@@ -47,7 +47,8 @@ def plot_landmarks(
     axes_of_ellipses: ArrayLike | None = None, units: str = "", ax: Any = None,
 ) -> Any:  # fmt: skip
     """Draw 2D landmarks as arrows from fixed to moving points, with the ellipses of their uncertainty where given."""
-    fixed, moving = np.asarray(fixed_points, dtype=np.float64), np.asarray(moving_points, dtype=np.float64)
+    fixed = np.asarray(fixed_points, dtype=np.float64)
+    moving = np.asarray(moving_points, dtype=np.float64)
     if fixed.ndim != 2 or fixed.shape[1] != 2 or fixed.shape != moving.shape:
         raise InvalidInputError(
             f"Landmarks can be drawn in 2D, as two (n, 2) arrays, not with shapes {fixed.shape} and {moving.shape}."

@@ -20,7 +20,8 @@ def sequential_draw(sizes: Floats, count: int, rng: np.random.Generator) -> tupl
     left = np.array(sizes, dtype=np.float64)
     if left.ndim != 1 or not np.isfinite(left).all() or (left < 0).any():
         raise InvalidInputError("Sizes of units must be finite numbers of at least 0.")
-    rows, probabilities = [], []
+    rows = []
+    probabilities = []
     for _ in range(min(count, int((left > 0).sum()))):
         shares = np.cumsum(left)
         row = int(np.searchsorted(shares, rng.random() * shares[-1], side="right"))

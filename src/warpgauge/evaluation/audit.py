@@ -155,7 +155,8 @@ class AuditData:
     @classmethod
     def of(cls, asked: Asked, values: Floats, names: tuple[str, ...], bets: Bools, instead: Floats) -> AuditData:
         """Return the data of transforms by their values (K, N + n, d) at all points, ``instead`` where undefined."""
-        questions, N = asked.questions, len(asked.places)
+        questions = asked.questions
+        N = len(asked.places)
         undefined = np.asarray(~np.isfinite(values).all(axis=2))
         filled = np.where(undefined[:, :, None], instead, values)
         places = filled[:, :N]
@@ -264,7 +265,9 @@ def audit_data(project: Project, comparison: Comparison) -> AuditData:
     if asked is None:
         todo = "warpgauge annotate PROJECT" if project.settings.audit else "make the project with new --audit 0.25"
         raise InvalidInputError(f"No audit question has been answered, so there is nothing to certify: {todo}.")
-    points, names, state = asked.points, tuple(comparison.transforms), project.state
+    points = asked.points
+    names = tuple(comparison.transforms)
+    state = project.state
     if comparison.audited is not None and np.array_equal(comparison.audited, points):
         values = comparison.values.audited
     else:
@@ -322,7 +325,8 @@ class AuditVerdict:
     @property
     def sentence(self) -> str:
         """What is proven."""
-        names, basis = list(self.mean_errors), counted(self.answered, "random answer")
+        names = list(self.mean_errors)
+        basis = counted(self.answered, "random answer")
         if not self.excluded:
             what = "one transform alone" if len(names) == 1 else f"which of {joined(names, 'or')} is the best"
             return f"nothing yet of {what} ({basis})"
@@ -386,14 +390,16 @@ def audit_verdict(data: AuditData, *, level: float = CONFIDENCE, family: int = 0
     alpha = (1 - level) / max(2, family - 1)
     sizes = data.mean_errors
     order = [int(row) for row in np.argsort(sizes, kind="stable")]
-    worse, worse_with_skips = set(), set()
+    worse = set()
+    worse_with_skips = set()
     for better, other in permutations(range(K), 2):
         if data.proves(better, other, alpha):
             worse.add(other)
             if data.proves(better, other, alpha, skips_count=True):
                 worse_with_skips.add(other)
     if len(worse) == K:  # claims that contradict each other: at least one is false, so none is stated
-        worse, worse_with_skips = set(), set()
+        worse = set()
+        worse_with_skips = set()
     possible = [row for row in order if row not in worse]
     leader = possible[0]
     pairs = [OpenPair(data.names[leader], data.names[k], data.forecast(leader, k, alpha)) for k in possible[1:]]

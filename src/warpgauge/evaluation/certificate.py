@@ -160,7 +160,8 @@ def _model(evaluation: Evaluation, verdict: AuditVerdict, seed: int) -> dict[str
 def _lines(content: Mapping[str, Any], verdict: AuditVerdict) -> dict[str, str]:
     """Return the lines of the audit's verdict, the model's, and who could have known draws or answers."""
     found = verdict.lines
-    model, notes = content["model"], [found.pop("MIND")] if "MIND" in found else []
+    model = content["model"]
+    notes = [found.pop("MIND")] if "MIND" in found else []
     if model is None:
         found["MODEL"] = "no verdict, because all answers are sealed"
     else:
@@ -186,7 +187,8 @@ def _lines(content: Mapping[str, Any], verdict: AuditVerdict) -> dict[str, str]:
 
 def _provenance(project: Project, transforms: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the certificate is about: project, images, targets, transforms, and how questions were drawn."""
-    state, document = project.state, project.document
+    state = project.state
+    document = project.document
     opened = max((event.generation for event in state.unsealed), default=None)
     records = {}
     for name in transforms:
@@ -257,7 +259,8 @@ def check_certificate(content: Mapping[str, Any], project: Project | None = None
     if content["answers"] is None:
         problems.append("It holds no answers, as they were sealed: its verdict cannot be computed again.")
     else:
-        data, about = AuditData.from_dict(content["answers"]), dict(content["verdict"])
+        data = AuditData.from_dict(content["answers"])
+        about = dict(content["verdict"])
         again = audit_verdict(data, level=about["level"], family=about["family"], units=about["units"]).to_dict()
         again["lines"] = about["lines"]  # whose wording may differ between versions
         if not _alike(again, about):
@@ -271,7 +274,9 @@ def _check_project(content: Mapping[str, Any], project: Project) -> list[str]:
     if project.id != content["project"]["id"]:
         return ["The certificate is about another project."]
     problems = []
-    log, document, transforms = content["project"]["log"], project.document, project.state.transforms
+    log = content["project"]["log"]
+    document = project.document
+    transforms = project.state.transforms
     if project.fingerprint(log["generation"]) != log["digest"]:
         problems.append(f"The log does not hold event {log['generation']}, after which the certificate was made.")
     for role, known in content["images"].items():

@@ -89,7 +89,8 @@ class GateResult:
     @property
     def sentence(self) -> str:
         """The outcome in words."""
-        error, apart = percent(1 - self.level), length(self.apart, self.units)
+        error = percent(1 - self.level)
+        apart = length(self.apart, self.units)
         margin = self.margin.words(self.units)
         size = (
             f"its mean error is about {length(self.new, self.units)} and the baseline's "
@@ -145,7 +146,11 @@ def _decided(data: AuditData | None, apart: float, margin: Margin, level: float,
     if not 0.5 < level < 1:
         raise InvalidInputError(f"The level of a gate must lie between 0.5 and 1, got {level!r}.")
     claim = {"share": margin.size} if margin.relative else {"length": margin.size}
-    code, more, errors, answers, open_answers = 2, np.inf, (np.nan, np.nan), 0, 0
+    code = 2
+    more = np.inf
+    errors = (np.nan, np.nan)
+    answers = 0
+    open_answers = 0
     if margin.covers(apart):
         code = 0
     elif data is None:

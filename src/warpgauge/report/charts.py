@@ -101,7 +101,8 @@ def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = No
 
 def wins(evaluation: Evaluation, norm: str) -> Any:
     """Draw the probability that the row's method beats the column's."""
-    names, every = evaluation.ranking(norm), list(evaluation.scores)
+    names = evaluation.ranking(norm)
+    every = list(evaluation.scores)
     order = [every.index(name) for name in names]
     values = evaluation.win_probability[np.ix_(order, order)].copy()
     np.fill_diagonal(values, np.nan)

@@ -112,18 +112,23 @@ def method_maps(
         Called with a word or two before each step.
     """
     say = progress or (lambda _: None)
-    posterior, missing = evaluation.posterior, evaluation.comparison.scene.missing
-    nodes, coarse = picture_grid(grid, elements or _ELEMENTS[grid.d]), picture_grid(grid, _ERROR_NODES[grid.d])
+    posterior = evaluation.posterior
+    missing = evaluation.comparison.scene.missing
+    nodes = picture_grid(grid, elements or _ELEMENTS[grid.d])
+    coarse = picture_grid(grid, _ERROR_NODES[grid.d])
     say("uncertainty")
     entropy = entropy_map(posterior, nodes)
     deviation = masked(standard_deviation_map(posterior, nodes), nodes, missing)
     say("expected errors")
-    best, known, shown = best_method(evaluation), {}, None
+    best = best_method(evaluation)
+    known = {}
+    shown = None
     if checked and best is not None:
         points = coarse.points()
         together = np.concatenate([points, picture_grid(grid, _CHECKED_ELEMENTS[grid.d]).points()])
         values = mapped([evaluation.transforms[best]], together)[0]
-        known, shown = {best: values[: len(points)]}, values[len(points) :]
+        known = {best: values[: len(points)]}
+        shown = values[len(points) :]
     labels = region_labels(posterior, nodes)
     coarse_labels = region_labels(posterior, coarse)
     expected = {
@@ -158,7 +163,8 @@ def spread_over(
     coarse: Grid, nodes: Grid, coarse_labels: NDArray[np.int64] | None, labels: NDArray[np.int64] | None, values: Floats
 ) -> Floats:
     """Interpolate values at the points of a coarse grid to a finer one, within each region by its own values only."""
-    at, grid_values = coarse.array_coordinates(nodes.points()), values.reshape(coarse.shape)
+    at = coarse.array_coordinates(nodes.points())
+    grid_values = values.reshape(coarse.shape)
     spread = ndimage.map_coordinates(grid_values, at, order=1, mode="nearest").reshape(nodes.shape)
     if coarse_labels is None or labels is None:
         return np.asarray(spread)
@@ -180,7 +186,8 @@ def first_shown(names: list[str], baseline: str | None) -> list[str]:
 
 def map_pictures(maps: MethodMaps, evaluation: Evaluation) -> dict[str, Any]:
     """Return the maps of the methods side by side, in the order of their ranks, as pictures of a page."""
-    baseline, posterior = evaluation.baseline, evaluation.posterior
+    baseline = evaluation.baseline
+    posterior = evaluation.posterior
     points = posterior.annotations.fixed_points
     names = first_shown(list(maps.expected), baseline)
     # The baseline does not flatten the colours of the methods.

@@ -146,7 +146,8 @@ class Report:
     @cached_property
     def annotation_rows(self) -> list[dict[str, Any]]:
         """A row for each annotation: points, uncertainty, and how well the others predict it."""
-        annotations, trust = self.evaluation.posterior.annotations, self.evaluation.trust
+        annotations = self.evaluation.posterior.annotations
+        trust = self.evaluation.trust
         sd = np.sqrt(np.trace(annotations.covariances, axis1=1, axis2=2) / annotations.d)
         flagged = {flag.row for flag in self.evaluation.flags if flag.row is not None}
         return [
@@ -229,7 +230,8 @@ def write_report(
         What is shown beside the evaluation, as :class:`Report` takes it: ``fixed`` and ``moving`` images, ``title``,
         ``labels``, ``project``, ``settings``, ``hashes``, ``agreement``, ``certificates``, ``audit`` and ``created``.
     """
-    file, say = report_path(out_html), progress or (lambda _: None)
+    file = report_path(out_html)
+    say = progress or (lambda _: None)
     report = Report(evaluation, **shown)
     if isinstance(maps, MethodMaps):
         report = replace(report, maps=maps)
@@ -322,7 +324,9 @@ def _sections(report: Report) -> dict[str, str]:
 
 def _results(report: Report) -> dict[str, Any]:
     """Return the table of scores, the charts and the checkerboards."""
-    found, norm, units = report.evaluation, report.evaluation.norm, report.units
+    found = report.evaluation
+    norm = report.evaluation.norm
+    units = report.units
     best = found.verdict.rows[0]
     overlaid = best_method(found)
     overlay = None
@@ -346,7 +350,9 @@ def _results(report: Report) -> dict[str, Any]:
 
 def _score_table(report: Report) -> Table:
     """Return the table of scores, best method first."""
-    found, norm, units = report.evaluation, report.evaluation.norm, report.units
+    found = report.evaluation
+    norm = report.evaluation.norm
+    units = report.units
     heads = ["method", "rank", score_head(norm, units), "90 % interval from", "to", "probability of being best",
              f"at landmarks ({units})", f"90th percentile ({units})", "outside its domain"]  # fmt: skip
     if found.tolerance is not None:
@@ -388,7 +394,9 @@ def _interval_cell(one: Interval | None) -> Cell:
 
 def _without_flagged(report: Report) -> Table | None:
     """Return the scores with and without the annotations that are flagged as gross errors."""
-    found, other, norm = report.evaluation, report.evaluation.without_flagged, report.evaluation.norm
+    found = report.evaluation
+    other = report.evaluation.without_flagged
+    norm = report.evaluation.norm
     if other is None:
         return None
     rows = []
@@ -431,7 +439,9 @@ def _calibration(trust: Trust) -> dict[str, Any]:
 
 def _landmarks(report: Report) -> dict[str, Any] | None:
     """Return the distances between each annotated match and where each method puts it, as a table and as CSV."""
-    errors, rows, units = report.landmark_errors, report.annotation_rows, report.units
+    errors = report.landmark_errors
+    rows = report.annotation_rows
+    units = report.units
     if not rows:
         return None
     baseline = report.evaluation.baseline

@@ -65,7 +65,9 @@ def write_study_report(
     created : datetime, optional
         Now by default.
     """
-    file, when, unit = report_path(out_html), created or datetime.now(UTC), shown_units(units)
+    file = report_path(out_html)
+    when = created or datetime.now(UTC)
+    unit = shown_units(units)
     about = {"created": when.isoformat(), "units": unit, "hashes": dict(hashes or {}), "versions": versions()}
     numbers = plain({**result.to_dict(), **about})
     replace_text(file.with_suffix(".json"), json.dumps(numbers, indent=2, allow_nan=False, ensure_ascii=False))
@@ -112,7 +114,8 @@ def write_leaderboard(
 
     Parameters are those of `write_study_report`; the numbers are part of the page. Returns the HTML file.
     """
-    file, unit = report_path(out_html), shown_units(units)
+    file = report_path(out_html)
+    unit = shown_units(units)
     few = len(result.outcomes) * len(result.methods) <= MOST_CASES
     numbers = result.to_json() if few else ""
     groups = [
@@ -160,7 +163,8 @@ def _value_cell(unit: str, value: Any) -> Cell:
 
 
 def _tests(result: StudyResult, units: str) -> Table:
-    rows, flagged = [], set()
+    rows = []
+    flagged = set()
     for one in result.tests:
         name = f"{one.a} against {one.b}"
         if one.adjusted_p is not None and one.adjusted_p <= _SIGNIFICANT:
