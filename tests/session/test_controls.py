@@ -8,23 +8,27 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from scipy import stats
 
 from command_tools import call
 from page_parser import Page
+from session.tools import make
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.project import NotAllowedError, Project
 from warpgauge.session import Session
 from warpgauge.session.control_questions import EVERY, add_controls, rater_certificate, sd_interval
-from web.server_tools import answer, make_flat, served
 
 FIXED = np.array([[40.5, 50.5], [120.5, 60.5], [200.5, 150.5], [90.5, 200.5], [150.5, 110.5], [60.5, 130.5]])
 OFFSET = np.array([3.0, -2.0])
 MOVING = FIXED + OFFSET
+
+
+def made(folder: Path, **settings: object) -> Path:
+    with make(folder / "p", settings) as project:
+        return project.folder
 
 
 def answered(folder: Path, count: int, offset: np.ndarray, seed: int = 1) -> list[str]:
@@ -42,7 +46,7 @@ def answered(folder: Path, count: int, offset: np.ndarray, seed: int = 1) -> lis
 
 def test_controls_are_mixed_in_and_the_model_does_not_use_them(tmp_path: Path) -> None:
     """About one question in 8, wherever the secret seed says; the model has all other answers and only those."""
-    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
+    folder = made(tmp_path, refit="never", audit_seed=3)
     with Project.open(folder) as project:
         assert add_controls(project, FIXED, MOVING, "organiser") == 6
         assert add_controls(project, FIXED, MOVING, "organiser") == 0
@@ -57,28 +61,9 @@ def test_controls_are_mixed_in_and_the_model_does_not_use_them(tmp_path: Path) -
             assert tuple(np.array(fixed) + OFFSET) == pytest.approx(moving)
 
 
-def test_nothing_tells_a_rater_which_question_is_a_control(tmp_path: Path) -> None:
-    """Kinds of values and sentence of a question and of its row in the list are those of any other question."""
-    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
-    with Project.open(folder) as project:
-        add_controls(project, FIXED, MOVING, "organiser")
-    answered(folder, 16, OFFSET)
-    with Project.open(folder) as project:
-        control = next(query.number for query in project.state.queries if query.known)
-    other = 0 if control else 1
-    with served(folder, "ada") as server:
-        client = server.client("ada")
-        shown = [client.get(f"/api/query/{number}").json() for number in (control, other)]
-        listed = {row["query"]: row for row in client.get("/api/list").json()["rows"]}
-        assert client.get("/api/raters").status_code == 403
-        assert json.dumps(MOVING[0].tolist()) not in json.dumps(shown[0])
-    for one, two in (shown, [listed[control], listed[other]]):
-        assert {key: type(value) for key, value in one.items()} == {key: type(value) for key, value in two.items()}
-
-
 def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
     """Of a rater who is off by (4, 0) with a scatter of 1: both intervals hold that, and the shares are counted."""
-    folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.25, repeat_lag=2, audit_seed=3)
+    folder = made(tmp_path, refit="never", repeat_fraction=0.25, repeat_lag=2, audit_seed=3)
     with Project.open(folder) as project:
         add_controls(project, FIXED, MOVING, "organiser")
     answered(folder, 72, np.array([7.0, -2.0]), seed=5)
@@ -103,16 +88,15 @@ def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
 
 
 def test_repeats_without_controls_give_a_certificate_too(tmp_path: Path) -> None:
-    """The organiser's page and the library have the repeatability; what controls would tell is left open."""
-    folder = make_flat(tmp_path / "p", refit="never", repeat_fraction=0.5, repeat_lag=1)
+    """It has the repeatability; what controls would tell is left open."""
+    folder = made(tmp_path, refit="never", repeat_fraction=0.5, repeat_lag=1)
     answered(folder, 12, OFFSET)
-    with served(folder, "ben") as server:
-        reply = server.client().get("/api/raters")
-        assert reply.status_code == 200, reply.text
-        told = next(one for one in reply.json()["raters"] if one["name"] == "ada")["certificate"]
-    assert told["repeats"] >= 3
-    assert told["repeat_low"] < told["repeat_sd"] < told["repeat_high"]
-    assert (told["controls"], told["bias"], told["sd"]) == (0, None, None)
+    with Project.open(folder) as project:
+        found = rater_certificate(project.state, "ada")
+    assert found is not None
+    assert found.repeats >= 3
+    assert found.repeat_low < found.repeat_sd < found.repeat_high
+    assert (found.controls, found.bias, found.sd) == (0, None, None)
 
 
 def test_the_interval_of_a_standard_deviation_holds_it_as_often_as_it_says() -> None:
@@ -124,7 +108,7 @@ def test_the_interval_of_a_standard_deviation_holds_it_as_often_as_it_says() -> 
 
 def test_controls_that_cannot_be_marked_are_refused(tmp_path: Path) -> None:
     """One that lies outside an image, and controls from somebody who is not an organiser: nothing is written."""
-    folder = make_flat(tmp_path / "p")
+    folder = made(tmp_path)
     with Project.open(folder) as project:
         project.add_rater("ada")
         before = project.state.generation
@@ -135,70 +119,47 @@ def test_controls_that_cannot_be_marked_are_refused(tmp_path: Path) -> None:
         assert project.state.generation == before
 
 
-def test_the_command_mixes_controls_in_and_the_report_certifies_the_rater(tmp_path: Path) -> None:
-    """annotate --controls FILE, a session over its link, then report: the table has bias and count of the rater."""
-    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
-    write_landmarks(Landmarks(FIXED, MOVING), tmp_path / "known.csv")
+def annotate(folder: Path, fixed: np.ndarray) -> str:
+    """Start the page with control questions and end it; return what the command says first."""
+    write_landmarks(Landmarks(fixed, fixed + OFFSET), folder.parent / "known.csv")
     command = [str(Path(sys.executable).with_name("warpgauge")), "annotate", str(folder), "--no-browser"]
-    command += ["--raters", "ada", "--controls", str(tmp_path / "known.csv")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
+    command += ["--controls", str(folder.parent / "known.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == f"6 control questions: one question in {EVERY} is one of them.\n"
+        said = process.stdout.readline()
         process.stdout.readline()
-        link = process.stdout.readline().split()[-1]
-        with httpx.Client(base_url=link.partition("/?")[0], timeout=120, trust_env=False) as client:
-            client.get(link)
-            query = client.get("/api/query").json()
-            for _ in range(2 * EVERY):
-                where = np.array(query["location"]) + OFFSET + [1.5, 0.0]
-                query = answer(client, query, where.tolist(), confirmed=True).json()["next"]
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode == 0
+        assert process.wait(timeout=120) == 0
+    return said
+
+
+def test_controls_of_the_command_are_asked_once_and_certify_the_rater(tmp_path: Path) -> None:
+    """Two starts, the second with one pair more: no place is asked twice, and the report has bias and count."""
+    folder = made(tmp_path, refit="never", audit_seed=3)
+    assert annotate(folder, FIXED[:2]) == f"2 control questions: one question in {EVERY} is one of them.\n"
+    answered(folder, 2 * EVERY, np.add(OFFSET, [1.5, 0.0]))
+    assert annotate(folder, FIXED[:3]).startswith("3 control questions")
+    answered(folder, 2 * EVERY, np.add(OFFSET, [1.5, 0.0]))
+    with Project.open(folder) as project:
+        asked = [query.point for query in project.state.queries if query.origin == "control"]
+    assert asked == [tuple(point) for point in FIXED[: len(asked)]]
+    assert len(asked) >= 2
     (tmp_path / "shift.tfm").write_text(
         "#Insight Transform File V1.0\n#Transform 0\nTransform: TranslationTransform_double_2_2\n"
         "Parameters: 4.5 -2\nFixedParameters:\n"
     )
     call("add-transform", folder, "shift", tmp_path / "shift.tfm")
     call("report", folder, "--no-maps")
-    page = Page((folder / "report" / "report.html").read_text("utf-8"))
     told = json.loads((folder / "report" / "report.json").read_text("utf-8"))["raters"]["ada"]
-    with Project.open(folder) as project:
-        answers = [query for query in project.state.queries[:16] if query.known]
-    assert told["controls"] == len(answers) >= 2
-    np.testing.assert_allclose(told["bias"], [1.5, 0.0], atol=1e-9)
-    assert "How precise are the raters?" in page.text
-    row = [said for _, said in page.tables["raters"][1]]
-    assert row[:2] == ["ada", f"{told['inside']} of {len(answers)}"]
-    assert "1.5" in row[2]
-
-
-def test_each_control_is_asked_once_whatever_the_number_of_starts(tmp_path: Path) -> None:
-    """Three starts of annotate with the same pairs, the last with another one more: no place is asked twice."""
-    folder = make_flat(tmp_path / "p", refit="never", audit_seed=3)
-    for pairs in (2, 2, 3):
-        write_landmarks(Landmarks(FIXED[:pairs], MOVING[:pairs]), tmp_path / "known.csv")
-        command = [str(Path(sys.executable).with_name("warpgauge")), "annotate", str(folder), "--no-browser"]
-        command += ["--controls", str(tmp_path / "known.csv")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline().startswith(f"{pairs} control questions")
-            process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=120) == 0
-        answered(folder, 2 * EVERY, OFFSET)
-    with Project.open(folder) as project:
-        asked = [query.point for query in project.state.queries if query.origin == "control"]
-    assert asked == [tuple(point) for point in FIXED[: len(asked)]]
-    assert len(asked) >= 2
+    assert told["controls"] == len(asked)
+    assert told["bias_low"][0] < 1.5 < told["bias_high"][0]
+    row = [said for _, said in Page((folder / "report" / "report.html").read_text("utf-8")).tables["raters"][1]]
+    assert row[:2] == ["ada", f"{told['inside']} of {len(asked)}"]
 
 
 def test_a_file_that_holds_no_controls_is_refused_by_the_command(tmp_path: Path) -> None:
     """Points of one image only, or outside it: a sentence, exit code 1 and nothing in the log."""
-    folder = make_flat(tmp_path / "p")
+    folder = made(tmp_path)
     with Project.open(folder) as project:
         before = project.state.generation
     write_landmarks(Landmarks(FIXED, None), tmp_path / "one.csv")

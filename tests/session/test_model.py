@@ -409,6 +409,24 @@ def test_imports_of_two_raters_meet_at_the_same_locations(tmp_path: Path) -> Non
     assert session.skipped("kit")[0][2].text == "too dark"
 
 
+def test_a_thousand_landmarks_of_two_raters_are_a_thousand_locations(tmp_path: Path) -> None:
+    """Among 20,000 candidates, of which the first 100 are landmarks; an import that was undone comes in again."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform([5, 5], [WIDTH - 5, HEIGHT - 5], (1000, 2))
+    candidates = np.vstack([points[:100], rng.uniform([5, 5], [WIDTH - 5, HEIGHT - 5], (19_900, 2))])
+    session = Session(make(tmp_path / "p", NEVER, candidates=candidates))
+    ada, ben = (Landmarks(points + shift, true_map(points) + shift, units="px") for shift in (0.0, 0.01))
+    session.import_landmarks(ada, "ada")
+    session.import_landmarks(ben, "ben")
+    assert len(session.annotations()) == 1000
+    session.undo("ada")
+    session.import_landmarks(ada, "ada")
+    assert len(session.annotations()) == 1000
+    assert np.allclose(session.annotations().fixed_points, points + 0.005)
+    queries = [query for query in session.project.state.queries if query.same_as is None]
+    assert [query.candidate for query in queries] == [*range(100), *[None] * 900]
+
+
 def test_shared_imports_are_asked_of_all(tmp_path: Path) -> None:
     """Locations brought along for all come first in the list of the next rater."""
     session = Session(make(tmp_path / "p", NEVER))
