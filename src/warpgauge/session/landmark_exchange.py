@@ -147,7 +147,7 @@ class _Locations:
         rows = np.flatnonzero(
             np.abs(self.points[:, 0] - point[0]) <= self.tolerance
         )  # few, before all axes are compared
-        here = rows[np.abs(self.points[rows] - point).max(axis=1) <= self.tolerance].tolist()
+        here: list[int] = rows[np.abs(self.points[rows] - point).max(axis=1) <= self.tolerance].tolist()
         here = here or self._of_others(point, who, name, apart)
         is_taken = [(who, number) in self.taken for number in here]
         for number, taken in zip(here, is_taken, strict=True):
