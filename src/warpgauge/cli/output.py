@@ -10,7 +10,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -44,15 +44,17 @@ def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
             click.echo(f"  {'' if place else name:<{width}}  {line}")
 
 
-def paragraph(sentence: str) -> str:
-    """Return a sentence in lines that fit the terminal, at most 100 columns."""
+def paragraph(sentence: str, stream: TextIO | None = None) -> str:
+    """Return a sentence in lines that fit the terminal, at most 100 columns; whole where nobody looks."""
+    if not (stream or sys.stdout).isatty():
+        return sentence
     width = min(100, shutil.get_terminal_size().columns)
     return textwrap.fill(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
 def note(sentence: str) -> None:
     """Print a note to standard error."""
-    click.echo(f"note: {sentence}", err=True)
+    click.echo(paragraph(f"note: {sentence}", sys.stderr), err=True)
 
 
 def next_steps(*commands: str) -> None:
