@@ -160,8 +160,6 @@ def image_cases(folder: Path) -> list[Case]:
 
 
 def transform_cases(folder: Path) -> list[Case]:
-    import zarr
-
     from warpgauge.io.transforms import read_transform
 
     tools = module("transform_tools.py")
@@ -175,14 +173,7 @@ def transform_cases(folder: Path) -> list[Case]:
 
         if path.is_file():
             cases.append((f"transform {name}", one_of([path.read_bytes()], path.name), use))
-    from warpgauge.geometry import Grid
-
-    zarr.create_array(str(folder / "field.zarr"), data=np.zeros((4, 5, 2), np.float32), chunks=(4, 3, 2))
-
-    def use_zarr(path: Path) -> None:
-        read_transform(path, reference=Grid((5, 4)), layout="yxc", components="xy", frame="index")
-
-    return [*cases, ("transform Zarr", in_folder(folder / "field.zarr"), use_zarr)]
+    return cases
 
 
 def landmark_cases(folder: Path) -> list[Case]:

@@ -28,10 +28,6 @@ class ParameterTable:
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
-    def texts(self, key: str) -> list[str]:
-        """Return all values of a key as texts; none where it is missing."""
-        return [_plain(value) for value in self._values.get(key, [])]
-
     def text(self, key: str, default: str | None = None) -> str:
         """Return the one value of a key, or the default where the key is missing."""
         values = self._values.get(key)

@@ -27,26 +27,9 @@ _SMALLEST, _LARGEST = 1e-9, 1e9
 class Description:
     """Kind of a transform and the assumptions made to read it; all values are JSON-compatible.
 
-    Parameters
-    ----------
-    format : str
-        The file format, or ``"memory"``.
-    kind : str
-        What it computes, for instance ``"affine"`` or ``"cubic B-spline"``.
-    direction : str
-        Between which points it maps; always ``"fixed_to_moving"`` from `read_transform`.
-    frame : str
-        The coordinates that it takes and gives.
-    units : str
-        What one unit of these coordinates is.
-    interpolation : str
-        How values between stored ones are found.
-    outside : str
-        Where it is defined, and what happens elsewhere.
-    assumptions : tuple of str
-        Whatever the file leaves open, one sentence each.
-    source : str
-        Name of the file.
+    ``direction`` says between which points it maps, always ``"fixed_to_moving"`` from `read_transform`; ``frame`` and
+    ``units`` are those of the coordinates that it takes and gives; ``outside`` says where it is defined, and what
+    happens elsewhere; ``assumptions`` are whatever the file leaves open, one sentence each; ``source`` names the file.
     """
 
     format: str = "memory"

@@ -23,21 +23,10 @@ _LEVEL = 4  # of gzip: higher levels rarely shrink a field further
 def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid: Grid | None = None) -> Path:
     """Write a transform in a form that ITK, SimpleITK, ANTs and Slicer read; it maps fixed to moving points.
 
-    Parameters
-    ----------
-    transform : Transform
-        What to write.
-    path : path
-        Ends in ``.tfm`` or ``.txt`` (linear transforms and chains of them, exactly), or in ``.nii``, ``.nii.gz`` or
-        ``.nrrd`` (a displacement field; NIfTI has a header of single precision).
-    grid : Grid, optional
-        Where to sample the field: the grid of the fixed image. That of the transform itself by default.
-
-    Returns
-    -------
-    Path
-        The file, which is replaced only when the new one is complete. Nodes outside the domain are NaN, with a warning
-        that counts them.
+    The path ends in ``.tfm`` or ``.txt`` (linear transforms and chains of them, exactly), or in ``.nii``, ``.nii.gz``
+    or ``.nrrd``: a displacement field on the grid of the fixed image, by default that of the transform itself. NIfTI
+    has a header of single precision. A file is replaced only when the new one is complete. Nodes outside the domain
+    are NaN, with a warning that counts them.
     """
     file = Path(path)
     suffix = next((s for s in sorted(SUFFIXES, key=len, reverse=True) if file.name.lower().endswith(s)), None)
@@ -45,14 +34,22 @@ def write_transform(transform: Transform, path: str | os.PathLike[str], *, grid:
         raise InvalidInputError(f"{file.name!r} must end in {', '.join(SUFFIXES)} to be written as a transform.")
     check_folder(file)
     if suffix in (".tfm", ".txt"):
-        data = _itk_text(transform, file.name)
-    else:
-        nodes = _grid(transform, grid, file.name)
-        vectors = _sampled(transform, nodes, file.name)
-        data = _nrrd(vectors, nodes) if suffix == ".nrrd" else _nifti(vectors, nodes)
-        if suffix == ".nii.gz":
-            data = gzip.compress(data, _LEVEL, mtime=0)
-    replace_file(file, data)
+        replace_file(file, _itk_text(transform, file.name))
+        return file
+    nodes = grid or transform.support
+    if nodes is None:
+        raise InvalidInputError(f"{file.name!r} holds a field, which needs {say('grid')}, the grid of the fixed image.")
+    if nodes.d != transform.d:
+        raise InvalidInputError(f"The grid is {nodes.d}D, but the transform is {transform.d}D.")
+    vectors = _sampled(transform, nodes, file.name)
+    if suffix == ".nrrd":
+        samples = gzip.compress(np.ascontiguousarray(vectors, dtype="<f8").tobytes(), _LEVEL, mtime=0)
+        replace_file(file, nrrd_header(vectors, nodes) + samples)
+        return file
+    image = nifti_image(vectors, nodes)
+    image.header["intent_name"] = OWN_NAME
+    data = image.to_bytes()
+    replace_file(file, gzip.compress(data, _LEVEL, mtime=0) if suffix == ".nii.gz" else data)
     return file
 
 
@@ -74,49 +71,22 @@ def _itk_text(transform: Transform, name: str) -> bytes:
         lines += [
             f"#Transform {number}",
             f"Transform: AffineTransform_double_{d}_{d}",
-            f"Parameters: {_text(part.matrix)} {_text(part.offset)}",
+            f"Parameters: {' '.join(repr(float(x)) for x in (*part.matrix.ravel(), *part.offset))}",
             f"FixedParameters: {' '.join(['0'] * d)}",
         ]
     return ("\n".join(lines) + "\n").encode("ascii")
 
 
-def _grid(transform: Transform, grid: Grid | None, name: str) -> Grid:
-    nodes = grid or transform.support
-    if nodes is None:
-        raise InvalidInputError(f"{name!r} holds a field, which needs {say('grid')}, the grid of the fixed image.")
-    if nodes.d != transform.d:
-        raise InvalidInputError(f"The grid is {nodes.d}D, but the transform is {transform.d}D.")
-    return nodes
-
-
 def _sampled(transform: Transform, grid: Grid, name: str) -> Floats:
-    vectors = np.empty((grid.d, grid.count))
+    """Return the displacements at all nodes, components last."""
+    vectors = np.empty((grid.count, grid.d))
     for part, points in grid.blocks(_BLOCK):
-        vectors[:, part] = (transform.map(points) - points).T
-    outside = int(np.count_nonzero(np.isnan(vectors[0])))
+        vectors[part] = transform.map(points) - points
+    outside = int(np.count_nonzero(np.isnan(vectors[:, 0])))
     if outside == grid.count:
         raise InvalidInputError(f"{name!r} is not written: the transform is defined at none of the {outside} nodes.")
     if outside:
         warn_suspicious(
             f"{name}: {outside} of {grid.count} nodes lie outside the transform's domain and are written as NaN."
         )
-    return vectors.reshape(grid.d, *grid.shape)
-
-
-def _interleaved(vectors: Floats) -> bytes:
-    return np.ascontiguousarray(np.moveaxis(vectors, 0, -1), dtype="<f8").tobytes()
-
-
-def _text(values: Floats) -> str:
-    return " ".join(repr(float(x)) for x in values.ravel())
-
-
-def _nifti(vectors: Floats, grid: Grid) -> bytes:
-    image = nifti_image(np.moveaxis(vectors, 0, -1), grid)
-    image.header["intent_name"] = OWN_NAME
-    return bytes(image.to_bytes())
-
-
-def _nrrd(vectors: Floats, grid: Grid) -> bytes:
-    header = nrrd_header(np.moveaxis(vectors, 0, -1), grid)
-    return header + gzip.compress(_interleaved(vectors), _LEVEL, mtime=0)
+    return vectors.reshape(*grid.shape, grid.d)
