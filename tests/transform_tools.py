@@ -164,21 +164,6 @@ def run_transformix(folder: Path, cases: dict[str, tuple[Path, Floats]]) -> dict
     return {name: output_points(folder / f"{name}.out" / "outputpoints.txt") for name in cases}
 
 
-_ITK = """
-import json, sys
-import SimpleITK
-import itk
-results = {}
-for name, (file, points) in json.load(open(sys.argv[1])).items():
-    try:  # SimpleITK knows some kinds that the Python packages of ITK do not register, and the other way round
-        transform = SimpleITK.ReadTransform(file)
-    except (RuntimeError, KeyError):
-        transform = itk.transformread(file)[0]
-    results[name] = [list(transform.TransformPoint(point)) for point in points]
-json.dump(results, open(sys.argv[2], "w"))
-"""
-
-
 def run_python(folder: Path, script: str, content: Any) -> Any:
     """Run a script in another process, since itk and ANTsPy do not bear each other, nor warnings that are errors."""
     given, result = folder / "given.json", folder / "result.json"
@@ -187,12 +172,6 @@ def run_python(folder: Path, script: str, content: Any) -> Any:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(result.read_text())
-
-
-def run_itk(folder: Path, cases: dict[str, tuple[Path, Floats]]) -> dict[str, Floats]:
-    """Map points with the transforms of ITK files: {name: (file, points)} to {name: mapped points}."""
-    found = run_python(folder, _ITK, {name: (str(file), points.tolist()) for name, (file, points) in cases.items()})
-    return {name: np.array(points) for name, points in found.items()}
 
 
 def output_points(file: Path) -> Floats:

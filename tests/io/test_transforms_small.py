@@ -136,19 +136,6 @@ def test_mapped_points_are_known_at_the_listed_points_only(tmp_path: Path) -> No
     assert "already mapped" in transform.description.kind
 
 
-def test_transformix_output_points_are_read(tmp_path: Path) -> None:
-    """outputpoints.txt as transformix prints it."""
-    file = tmp_path / "outputpoints.txt"
-    file.write_text(
-        "Point\t0\t; InputIndex = [ 2 3 ]\t; InputPoint = [ 2.397695 3.381498 ]\t; OutputIndexFixed = [ 3 6 ]\t; "
-        "OutputPoint = [ 3.213764 5.503578 ]\t; Deformation = [ 0.816069 2.122081 ]\t; OutputIndexMoving = [ 3 6 ]\n"
-        "Point\t1\t; InputIndex = [ 1 1 ]\t; InputPoint = [ 1.000000 1.000000 ]\t; OutputIndexFixed = [ 3 6 ]\t; "
-        "OutputPoint = [ 2.000000 -3.000000 ]\t; Deformation = [ 1.000000 -4.000000 ]\n"
-    )
-    mapped = read_transform(file).map([[1.0, 1.0], [2.397695, 3.381498], [0.0, 0.0]])
-    np.testing.assert_array_equal(mapped, [[2, -3], [3.213764, 5.503578], [np.nan, np.nan]])
-
-
 def test_contradicting_mapped_points_are_refused() -> None:
     """The same fixed point cannot go to two places; listed twice alike is fine."""
     with pytest.raises(InvalidInputError, match="two different mapped points"):
