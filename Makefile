@@ -115,8 +115,8 @@ bench: $(STAMP)  ## every figure as a ratio against its bound, in this run, to b
 dist: $(STAMP)  ## wheel and source distribution to dist/, by the locked build tools
 	$(BIN)/python -m build --no-isolation --outdir dist .
 
-stress: $(STAMP)  ## 20,000 mutated files and 500 hostile projects; SEED=n changes the files
-	PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py --seed $(or $(SEED),0)
+stress: $(STAMP)  ## 20,000 mutated files and 500 hostile projects, others in each run; SEED=n repeats one
+	PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py $(if $(SEED),--seed $(SEED))
 
 mutants: $(STAMP)  ## defects put in one at a time (tests/mutants.toml): each has to be found by its tests; ONLY=words
 	$(BIN)/python tests/mutants.py $(ONLY)

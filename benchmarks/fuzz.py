@@ -1,22 +1,22 @@
 """Mutated files and hostile projects: a result or one sentence, never a traceback, 5 s, 2 GB, a write or a request.
 
-``python benchmarks/fuzz.py`` mutates valid files of every format at random (bytes set, words put in, parts removed,
-doubled or cut; half of the changes fall into the first 256 bytes), reads each as the commands do, and prints a row for
-each format. Hostile projects are made up of identifiers, names, paths, links and rows of the log that lead elsewhere.
-Every format runs in a process of its own, so that a crash counts as one, under an audit hook that notes what is opened
-for writing outside its folder, and connections, programs and pickles. ``--count`` scales the number of files,
-``--seed`` changes them all.
+``python benchmarks/fuzz.py`` mutates the specimens of ``tests/corpus.py`` at random (bytes set, words put in, parts
+removed, doubled or cut; half of the changes fall into the first 256 bytes), reads each as the commands do, and prints a
+row for each. Hostile projects are made up of identifiers, names, paths, links and rows of the log that lead elsewhere.
+Every specimen has a process of its own, so that a crash counts as one, under an audit hook that notes what is opened
+for writing outside its folder, and connections, programs and pickles. ``--count`` scales the number of files. Each run
+has a seed of its own, which it prints; ``--seed`` repeats a run.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import multiprocessing
 import os
 import random
 import resource
+import secrets
 import shutil
 import signal
 import sqlite3
@@ -25,16 +25,16 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from audit_tools import Hook, outside  # noqa: E402  # of the tests
+import corpus  # noqa: E402  # of the tests
+from audit_tools import Hook, outside  # noqa: E402
+from corpus import Specimen  # noqa: E402
 
 SECONDS = 5.0
 BYTES = 2 * 10**9
@@ -44,7 +44,6 @@ WORDS = [
     b"999999999", b"nan", b"1e999", b"1e308", b"\n", b" ", b"LIST", b"../x", b"/etc/passwd", b"null", b"[]", b"{}",
     b"[" * 3000, b"true", b'"', b"Infinity", b"\xe2\x80\xae", b"-1",
 ]  # fmt: skip
-LANDMARKS = ("warpgauge", "csv", "anhir", "bigwarp", "slicer-json", "slicer-fcsv", "transformix", "ants", "napari")
 Case = tuple[str, Callable[[random.Random, Path], Path], Callable[[Path], None]]
 
 
@@ -73,24 +72,6 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return data
 
 
-def module(path: str) -> Any:
-    """Load a module of the tests, whose valid files are the seeds here."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / "tests" / path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-def one_of(seeds: list[bytes], name: str) -> Callable[[random.Random, Path], Path]:
-    def make(rng: random.Random, folder: Path) -> Path:
-        (folder / name).write_bytes(mutated(rng, rng.choice(seeds)))
-        return folder / name
-
-    return make
-
-
 def in_folder(good: Path, pattern: str = "*") -> Callable[[random.Random, Path], Path]:
     """One damaged file of a folder."""
     files = sorted(path.relative_to(good) for path in good.rglob(pattern) if path.is_file())
@@ -106,19 +87,27 @@ def in_folder(good: Path, pattern: str = "*") -> Callable[[random.Random, Path],
     return make
 
 
-def use_image(path: Path) -> None:
-    from warpgauge.io.images import read_image
-
-    image = read_image(path)
-    image.percentiles((1, 50, 99))
-    image.read(image.levels - 1)
-    image.tile(2, 0, 0, 0, 0, 1, 1)
+def specimen_cases(folder: Path, specimens: Sequence[Specimen]) -> list[Case]:
+    """Return a case for each specimen of the tests: one of its files is damaged, with all others beside it."""
+    return [specimen_case(folder / str(number), specimen) for number, specimen in enumerate(specimens)]
 
 
-def use_landmarks(path: Path) -> None:
-    from warpgauge.io.landmarks import read_landmarks
+def specimen_case(folder: Path, specimen: Specimen) -> Case:
+    folder.mkdir()
+    path = specimen.make(folder)
+    harmed = specimen.harmed(path)
+    whole = harmed.read_bytes()
 
-    read_landmarks(path)
+    def make(rng: random.Random, work: Path) -> Path:
+        shutil.rmtree(work / "case", ignore_errors=True)
+        shutil.copytree(folder, work / "case")
+        (work / "case" / harmed.relative_to(folder)).write_bytes(mutated(rng, whole))
+        return work / "case" / path.relative_to(folder)
+
+    def use(file: Path) -> None:
+        specimen.say(file)
+
+    return specimen.name, make, use
 
 
 def use_project(path: Path) -> None:
@@ -137,76 +126,6 @@ def use_project(path: Path) -> None:
         for name in project.transform_names():
             project.transform(name).map(project.targets[:3])
         Session(project, rater="ada").listing()
-
-
-def image_cases(folder: Path) -> list[Case]:
-    seeds = module("io/test_images_fuzz.py")
-    cases: list[Case] = [
-        (name, one_of(found, f"x{ending}"), use_image) for name, (ending, found) in seeds.SEEDS.items()
-    ]
-    import gzip
-
-    cases.append(("NIfTI", one_of(seeds.NIFTIS, "x.nii"), use_image))
-    cases.append(("NIfTI.gz", one_of([gzip.compress(one) for one in seeds.NIFTIS], "x.nii.gz"), use_image))
-    series = folder / "series"
-    series.mkdir()
-    for k, data in enumerate(seeds.SLICES):
-        (series / f"{k}.dcm").write_bytes(data)
-    cases.append(("DICOM", in_folder(series), use_image))
-    for version in (2, 3):
-        seeds.write_zarr(folder / f"v{version}.zarr", version)
-        cases.append((f"OME-Zarr {version}", in_folder(folder / f"v{version}.zarr"), use_image))
-    return cases
-
-
-def transform_cases(folder: Path) -> list[Case]:
-    from warpgauge.io.transforms import read_transform
-
-    tools = module("transform_tools.py")
-    (folder / "valid").mkdir()
-    cases: list[Case] = []
-    for name, (path, options) in tools.valid_files(folder / "valid").items():
-
-        def use(file: Path, options: dict[str, Any] = options) -> None:
-            transform = read_transform(file, **options)
-            transform.map(np.zeros((2, transform.d)))
-
-        if path.is_file():
-            cases.append((f"transform {name}", one_of([path.read_bytes()], path.name), use))
-    return cases
-
-
-def landmark_cases(folder: Path) -> list[Case]:
-    from warpgauge.io.landmarks import Landmarks, write_landmarks
-
-    rng = np.random.default_rng(0)
-    flat = Landmarks(rng.uniform(0, 50, (8, 2)), rng.uniform(0, 50, (8, 2)), units="px")
-    solid = Landmarks(rng.uniform(0, 50, (8, 3)), rng.uniform(0, 50, (8, 3)), units="mm")
-    cases: list[Case] = []
-    for d, marks in ((2, flat), (3, solid)):
-        for kind in (
-            "warpgauge",
-            "csv",
-            "anhir",
-            "bigwarp",
-            "slicer-json",
-            "slicer-fcsv",
-            "transformix",
-            "ants",
-            "napari",
-        ):
-            ending = {"warpgauge": ".json", "slicer-json": ".mrk.json", "slicer-fcsv": ".fcsv", "transformix": ".txt"}
-            files = [folder / f"{kind}{d}{n}{ending.get(kind, '.csv')}" for n in range(2)]
-            for given in (files[:1], files):
-                try:
-                    write_landmarks(marks, *given, format=kind)
-                    cases.append(
-                        (f"landmarks {kind} {d}D", one_of([files[0].read_bytes()], files[0].name), use_landmarks)
-                    )
-                    break
-                except (ValueError, TypeError):
-                    continue
-    return cases
 
 
 def project_cases(folder: Path) -> list[Case]:
@@ -349,9 +268,9 @@ def use_everything(path: Path) -> None:
 
 GROUPS: dict[str, tuple[Callable[[Path], list[Case]], int]] = {
     # Files per case at --count 1: more than 20,000 in all.
-    "images": (image_cases, 1000),
-    "transforms": (transform_cases, 300),
-    "landmarks": (landmark_cases, 400),
+    "images": (lambda folder: specimen_cases(folder, corpus.IMAGES), 500),
+    "transforms": (lambda folder: specimen_cases(folder, corpus.TRANSFORMS), 200),
+    "landmarks": (lambda folder: specimen_cases(folder, corpus.LANDMARKS), 300),
     "projects": (project_cases, 250),
     "hostile": (hostile_cases, 500),
 }
@@ -425,10 +344,12 @@ def run_case(case: Case, count: int, seed: int, aim: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=float, default=1.0, help="factor on the number of files")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="a former run's; a new one by default")
     parser.add_argument("--only", choices=GROUPS, help="one group instead of all")
     parser.add_argument("--json", type=Path, default=Path("bench-output/fuzz.json"), help="where the JSON goes")
     arguments = parser.parse_args()
+    seed = secrets.randbelow(2**32) if arguments.seed is None else arguments.seed
+    print(f"--seed {seed}", flush=True)
     rows: list[dict[str, Any]] = []
     context = multiprocessing.get_context("fork")  # each starts with everything imported
     for group in [arguments.only] if arguments.only else GROUPS:
@@ -438,7 +359,7 @@ def main() -> int:
                 aim = Path(folder) / "row.json"
                 aim.unlink(missing_ok=True)
                 count = max(1, int(GROUPS[group][1] * arguments.count))
-                worker = context.Process(target=run_case, args=(case, count, arguments.seed, aim))
+                worker = context.Process(target=run_case, args=(case, count, seed, aim))
                 worker.start()
                 worker.join()
                 row = json.loads(aim.read_text()) if aim.exists() else {"format": case[0], "crashed": worker.exitcode}
@@ -453,7 +374,7 @@ def main() -> int:
     total["megabytes"] = max(row.get("megabytes", 0) for row in rows)
     print(json.dumps(total))
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps({"rows": rows, "total": total}, indent=1))
+    arguments.json.write_text(json.dumps({"seed": seed, "rows": rows, "total": total}, indent=1))
     wrong = ("tracebacks", "unclear", "late", "outside", "requests", "crashed")
     bad = sum(total[key] for key in wrong) + (total["megabytes"] * 1e6 > BYTES)
     return 1 if bad else 0
