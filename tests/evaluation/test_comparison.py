@@ -72,9 +72,6 @@ def test_what_is_derived_asks_for_nothing_again() -> None:
     assert len(part.targets) == 7
     assert np.isfinite(part.counted).all()
     np.testing.assert_array_equal(part.values.targets[0], part.targets + SHIFT)
-    at = found.at_annotations([3, 1])
-    np.testing.assert_array_equal(at.targets, found.annotations.fixed_points[[3, 1]])
-    np.testing.assert_array_equal(at.values.targets, values.annotations[:, [3, 1]])
     assert [one.calls for one in given.values()] == [1, 1, 1]
     other = found.over(TARGETS[:4] + 1, {"a": TARGETS[:4]})
     np.testing.assert_array_equal(other.values.targets[0], TARGETS[:4])

@@ -1,6 +1,6 @@
 """`Comparison`: transforms, and the points at which they are compared, mapped once.
 
-It is made where transforms enter (`judge`, `evaluate`, `trust`, a project, a pair of a study) and passed on whole. Each
+It is made where transforms enter (`judge`, `evaluate`, a project, a pair of a study) and passed on whole. Each
 transform is asked in one call for its values at the targets, at the annotated points, sealed ones among them, and at
 the audited ones. Where a transform is not defined its row is NaN, and nothing else says so; `Comparison.counted` says
 by what a missing value counts. Comparisons of some of the transforms, with other
@@ -229,12 +229,6 @@ class Comparison:
         found = replace(self, targets=self.targets[rows], _known=known)
         found._made.update(counted=np.ascontiguousarray(self.counted[:, rows]), known=self.known[rows])
         return found
-
-    def at_annotations(self, rows: Sequence[int]) -> Comparison:
-        """Return the comparison with some of the annotated points as targets."""
-        at = list(rows)
-        known = {**vars(self.values), "targets": np.ascontiguousarray(self.values.annotations[:, at])}
-        return replace(self, targets=self.annotations.fixed_points[at], _known=known)
 
     def over(self, targets: ArrayLike, values: Mapping[str, Floats] | None = None) -> Comparison:
         """Return the comparison over other targets; ``values`` are those there of some transforms, where known."""

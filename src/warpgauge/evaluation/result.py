@@ -25,15 +25,16 @@ from warpgauge.io.transforms import Transform
 # Name of the norm that ranks, decides and is shown: the root mean square.
 PRIMARY = "2"
 INTERVAL_LEVEL = 0.90
+STATISTICS = ("mean", "rms", "median", "p90", "max", "above_tolerance")
 # Norms that have a name: the statistic that equals each, and what people call it.
-_STATISTICS = {"1": "mean", PRIMARY: "rms", "inf": "max"}
+_STATISTIC_OF = {"1": "mean", PRIMARY: "rms", "inf": "max"}
 _WORDS = {"1": "mean error", PRIMARY: "root mean square (RMS) error", "inf": "largest error"}
 _HEADS = {"1": "mean error", PRIMARY: "RMS error", "inf": "largest error"}
 
 
 def statistic_of(norm: str) -> str:
     """Return the name of the statistic that equals a norm."""
-    return _STATISTICS.get(norm, f"norm {norm}")
+    return _STATISTIC_OF.get(norm, f"norm {norm}")
 
 
 def score_words(norm: str) -> str:

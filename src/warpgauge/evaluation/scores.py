@@ -28,10 +28,19 @@ from warpgauge.evaluation.evidence import COPY
 from warpgauge.evaluation.flags import Flag, excluded, undefined
 from warpgauge.evaluation.judge import Judge
 from warpgauge.evaluation.regularity import regularity
-from warpgauge.evaluation.result import PRIMARY, Evaluation, Interval, TransformScores, statistic_of, summaries
+from warpgauge.evaluation.result import (
+    PRIMARY,
+    STATISTICS,
+    Evaluation,
+    Interval,
+    TransformScores,
+    statistic_of,
+    summaries,
+)
 from warpgauge.evaluation.verdict import DECISIVE, Verdict
 
 SAMPLES = 1000
+Summary = dict[str, Floats]
 # Comparing each transform with each exactly takes all pairs of points; a random part of so many serves for more.
 _MOST_POINTS = 4000
 
@@ -168,57 +177,52 @@ class Errors:
         Norms for the question who is best, by the fold models beside references, else by one model of all annotations.
     """
 
-    sizes: dict[str, Floats]
-    ends: dict[str, Floats]
-    unheard: dict[str, Floats]
-    heard: dict[str, Floats]
+    sizes: Summary
+    ends: Summary
+    unheard: Summary
+    heard: Summary
 
     @property
-    def calls(self) -> dict[str, Floats]:
+    def calls(self) -> Summary:
         """The same as `unheard` and `heard`, half and half."""
         return {key: _alternating(heard, self.unheard[key]) for key, heard in self.heard.items()}
 
 
 def _drawn(judge: Judge, comparison: Comparison, how: Scoring) -> Errors:
-    """Draw the errors jointly over all targets; of many targets, each batch of draws has its own random part."""
+    """Draw the errors jointly over all targets; of many targets, each batch of draws has its own random part.
+
+    Beside references a method may be near the one model of all annotations for having seen what that knows; of the
+    five models, one does not know each annotation. So calls come from the five there.
+    """
     parts = comparison.parts(how.seed, int(how.samples))
-    counts = np.diff(np.linspace(0, int(how.samples), len(parts) + 1).astype(np.int64))
-    every: dict[str, dict[str, list[Floats]]] = {"sizes": {}, "ends": {}, "unheard": {}, "heard": {}}
+    counts = np.diff(np.linspace(0, int(how.samples), len(parts) + 1).astype(np.int64)).tolist()
+    sure = judge.is_heard(list(comparison.transforms))
+    batches = []
     for batch, (part, count) in enumerate(zip(parts, counts, strict=True)):
-        for kind, columns in _drawn_part(judge, part, int(count), how.seed + batch, how).items():
-            for key in columns[0]:
-                every[kind].setdefault(key, []).append(np.stack([column[key] for column in columns], axis=1))
-    return Errors(**{kind: {key: np.concatenate(each) for key, each in found.items()} for kind, found in every.items()})
+        seed = how.seed + batch
+        truth = judge.truth(part, count, seed)
+        calls = truth if judge.panel or judge.folds is None else judge.truth(part, count, seed, whole=True)
+        failures = judge.unseen_failures(part, count, seed)
+        columns: list[tuple[Summary, Summary, Summary, Summary]] = []
+        for k, mapped in enumerate(part.counted):
+            lengths = judge.heard_errors(truth, part, k, seed)  # of one transform at a time: they are large
+            heard = unheard = _summarised(lengths if calls is truth else calls.errors(mapped), how)
+            if not sure[k]:
+                alone = truth.errors(mapped)
+                unheard = _summarised(alone, how)
+                lengths = _alternating(lengths, alone)
+            failed = _summarised(np.sqrt(np.square(lengths) + failures), how)
+            columns.append((_summarised(lengths, how), failed, unheard, heard))
+        batches.append([_side_by_side(kind) for kind in zip(*columns, strict=True)])
+    joined = []
+    for kind in zip(*batches, strict=True):
+        joined.append({key: np.concatenate([one[key] for one in kind]) for key in kind[0]})
+    return Errors(*joined)
 
 
-def _drawn_part(
-    judge: Judge, part: Comparison, count: int, seed: int, how: Scoring
-) -> dict[str, list[dict[str, Floats]]]:
-    """Return summaries of drawn errors by kind, one dictionary per transform; the lengths of one at a time are held."""
-    truth = judge.truth(part, count, seed)
-    # Beside references a method may be near the one model for having seen what it knows; of five, one does not know it.
-    calls = judge.truth(part, count, seed, whole=True) if judge.folds is not None and not judge.panel else truth
-    failures = judge.unseen_failures(part, count, seed)
-    sure = judge.is_heard(list(part.transforms))
-    drawn: dict[str, list[dict[str, Floats]]] = {"sizes": [], "ends": [], "unheard": [], "heard": []}
-    for k, mapped in enumerate(part.counted):
-        lengths = judge.heard_errors(truth, part, k, seed)
-        heard = _norms(lengths if calls is truth else calls.errors(mapped), how)
-        unheard = heard
-        if not sure[k]:
-            alone = truth.errors(mapped)
-            unheard = _norms(alone, how)
-            lengths = _alternating(lengths, alone)
-        drawn["sizes"].append(_norms(lengths, how) | summaries(lengths, how.tolerance))
-        drawn["ends"].append(_ends(lengths, failures, how))
-        drawn["unheard"].append(unheard)
-        drawn["heard"].append(heard)
-    return drawn
-
-
-def _ends(lengths: Floats, failures: Floats, how: Scoring) -> dict[str, Floats]:
-    failed = np.sqrt(np.square(lengths) + failures)
-    return _norms(failed, how) | summaries(failed, how.tolerance)
+def _side_by_side(columns: Sequence[Summary]) -> Summary:
+    """Return draws (S, K) of the (S,) draws of each transform."""
+    return {key: np.stack([column[key] for column in columns], axis=1) for key in columns[0]}
 
 
 def _alternating(heard: Floats, unheard: Floats) -> Floats:
@@ -228,12 +232,13 @@ def _alternating(heard: Floats, unheard: Floats) -> Floats:
     return mixed
 
 
-def _norms(lengths: Floats, how: Scoring) -> dict[str, Floats]:
-    """Draws (S,) of each norm of (S, n) errors."""
-    found = {}
+def _summarised(lengths: Floats, how: Scoring) -> Summary:
+    """Draws (S,) of every statistic and norm of (S, n) errors."""
+    found = summaries(lengths, how.tolerance)
     for p in how.norms:
-        found[statistic_of(norm_name(p))] = np.array([displacement_norm(row, p) for row in lengths])
-    found["rms"] = np.sqrt(np.mean(np.square(lengths), axis=1))
+        key = statistic_of(norm_name(p))
+        if key not in found:
+            found[key] = np.array([displacement_norm(row, p) for row in lengths])
     return found
 
 
@@ -394,7 +399,6 @@ def _scores_of(
         # The paper's score can lie below all draws.
         interval[norm] = (min(ends.low, score[norm]), max(ends.high, score[norm]))
     classical = summaries(at_landmarks, how.tolerance) if len(at_landmarks) else {}
-    statistics = ("mean", "rms", "median", "p90", "max", "above_tolerance")
     group = next((number for number, members in enumerate(standing.groups, 1) if k in members), None)
     return TransformScores(
         name=names[k],
@@ -410,9 +414,9 @@ def _scores_of(
         group=group,
         copy_of=names[standing.copy_of[k]] if k in standing.copy_of else None,
         statistics={
-            key: Interval.of(errors.sizes[key][:, k], errors.ends[key][:, k])
-            for key in statistics
-            if key in errors.sizes
+            key: Interval.of(sizes[:, k], errors.ends[key][:, k])
+            for key, sizes in errors.sizes.items()
+            if key in STATISTICS
         },
         landmark_statistics={key: float(value) for key, value in classical.items()} or None,
         regularity=regularity(transform, comparison.targets) if how.regularity and transform.anywhere else None,
