@@ -238,6 +238,36 @@ def test_table_lines_and_json_say_the_same(contest: dict[str, Any]) -> None:
     assert f"informing {share} % of the targets" in lines["BASIS"]
 
 
+@pytest.mark.parametrize("stain", ["CD31-3", "Cc10-5", "Ki67-7", "proSPC-4", "lung"])
+def test_the_lines_of_real_pairs_are_short_and_of_the_model_that_made_the_numbers(data_dir: Path, stain: str) -> None:
+    """Four pairs of stains with polynomials through some of the landmarks, and a lung with published results."""
+    if stain == "lung":
+        folder = data_dir / "elastix-lung"
+        files = [folder / f"CT_3D_lung_{side}_point_set_corrected.txt" for side in ("fixed", "moving")]
+        landmarks = wg.read_landmarks(*files)
+        fixed = landmarks.fixed_points
+        moving = landmarks.moving_points
+        transforms = {file.name[33:-4]: wg.read_transform(file) for file in (folder / "transforms").glob("Tr*.txt")}
+    else:
+        folder = data_dir / "cima" / "lung-lesion_1"
+        fixed, moving = (
+            np.genfromtxt(folder / f"29-041-Izd2-w35-{one}-les1.csv", delimiter=",", skip_header=1)[:, 1:]
+            for one in ("He", stain)
+        )
+        pair = {"fixed": fixed, "moving": moving}
+        transforms = {f"degree {k}": _polynomial(pair, k, slice(k, None, 3)) for k in (1, 2, 3)}
+    annotations = wg.Annotations.isotropic(fixed, moving, 1.0)
+    judge = wg.judge(wg.default_posterior(annotations, np.ptp(fixed, axis=0) + 1), {**transforms, "identity": _still})
+    found = wg.evaluate(judge, {**transforms, "identity": _still}, fixed + 0.5, samples=200, regularity=False)
+    assert count_words(str(found.verdict)) <= 80
+    inside = [int((judge.folds.widening.levels <= level).sum()) for level in (0.5, 0.8, 0.95)]
+    assert f"{', '.join(map(str, inside))} of {len(fixed)} lie within" in found.verdict.lines()["BASIS"]
+
+
+def _still(at: Points) -> Points:
+    return at
+
+
 def test_a_registration_that_has_seen_half_of_the_landmarks_is_suspected_before_the_others(
     contest: dict[str, Any],
 ) -> None:

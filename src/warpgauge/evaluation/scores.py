@@ -214,15 +214,17 @@ def _drawn(judge: Judge, comparison: Comparison, how: Scoring) -> Errors:
             failed = _summarised(np.sqrt(np.square(lengths) + failures), how)
             columns.append((_summarised(lengths, how), failed, unheard, heard))
         batches.append([_side_by_side(kind) for kind in zip(*columns, strict=True)])
-    joined = []
-    for kind in zip(*batches, strict=True):
-        joined.append({key: np.concatenate([one[key] for one in kind]) for key in kind[0]})
-    return Errors(*joined)
+    return Errors(*(_one_after_another(kind) for kind in zip(*batches, strict=True)))
 
 
 def _side_by_side(columns: Sequence[Summary]) -> Summary:
     """Return draws (S, K) of the (S,) draws of each transform."""
     return {key: np.stack([column[key] for column in columns], axis=1) for key in columns[0]}
+
+
+def _one_after_another(batches: Sequence[Summary]) -> Summary:
+    """Return the draws of several batches in one."""
+    return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
 
 
 def _alternating(heard: Floats, unheard: Floats) -> Floats:
