@@ -28,7 +28,7 @@ from command_tools import call
 from project.tools import grid_points, write_images
 from warpgauge import Landmarks
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import SKIP_REASONS, ConflictError, Project
+from warpgauge.project import SKIP_REASONS, ConflictError, Project, replay
 from warpgauge.session import Session
 
 RATERS = st.sampled_from(["ada", "ben"])
@@ -246,7 +246,9 @@ class Loop(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "projects"):
-            assert self.projects[0].verify().ok
+            project = self.projects[0]
+            assert project.verify().ok
+            assert replay(project.events(), project.d) == project.state
             self.close()
         shutil.rmtree(self.folder.parent)
 
@@ -268,5 +270,5 @@ def test_answers_are_those_of_the_model(
 ) -> None:
     database = request.getfixturevalue("postgres").url if store == "postgres" else None
     # No shrinking: a step writes to a disk, and a failing sequence of thirty is short enough to read.
-    size = hypothesis_settings(max_examples=8 if database else 12, stateful_step_count=30, phases=[Phase.generate])
+    size = hypothesis_settings(max_examples=8 if database else 20, stateful_step_count=30, phases=[Phase.generate])
     run_state_machine_as_test(lambda: Loop(tmp_path, database, killed), settings=size)

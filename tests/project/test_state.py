@@ -1,24 +1,18 @@
-"""The state is a fold over the log: the rules of answers, undo and redo, held against a simple model."""
+"""The state is a fold over the log; the rules of answers, undo and redo are held against a model in `test_machine`."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import settings as hypothesis_settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from project.tools import PLACED, draft, edit, place, query, skip
 from warpgauge.errors import InvalidInputError
-from warpgauge.project import SKIP_REASONS, ConflictError, Event, ProjectError, Skip, State, replay
+from warpgauge.project import ConflictError, Event, ProjectError, State, replay
 from warpgauge.project.events import check, read_event
 from warpgauge.session.fused_annotations import standing_marks
 
 FIT = {"family": "wendland", "noise": 0.0, "scales": [1, 2], "weights": [1]}
-QUERIES = 4
-RATERS = ("ada", "ben")
 
 
 def entry_of(event: Event, generation: int) -> Event:
@@ -30,120 +24,6 @@ def replayed(events: list[Event], state: State | None = None) -> State:
     """The state after events that are numbered as the log would."""
     first = 1 if state is None else state.generation + 1
     return replay((entry_of(event, number) for number, event in enumerate(events, start=first)), 2, state)
-
-
-class Folding(RuleBasedStateMachine):
-    """Any sequence of actions, held against dictionaries whose whole content is copied before each action."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.events: list[Event] = []
-        self.state = State()
-        # The simple model: answers of each rater, and stacks of whole copies for undo and redo.
-        self.answers: dict[str, dict[int, tuple[object, bool]]] = {rater: {} for rater in RATERS}
-        self.before: dict[str, list[dict[int, tuple[object, bool]]]] = {rater: [] for rater in RATERS}
-        self.later: dict[str, list[dict[int, tuple[object, bool]]]] = {rater: [] for rater in RATERS}
-
-    def write(self, event: Event) -> None:
-        check(self.state, event)
-        self.events.append(event)
-        replayed([event], self.state)
-
-    def refused(self, event: Event) -> None:
-        with pytest.raises(InvalidInputError):
-            check(self.state, event)
-
-    @initialize()
-    def ask(self) -> None:
-        for number in range(QUERIES):
-            self.write(query(number, (float(number), 0.0)))
-
-    def act(self, rater: str, number: int, event: Event, after: tuple[object, bool] | None, allowed: bool) -> None:
-        if not allowed:
-            self.refused(event)
-            return
-        self.write(event)
-        self.before[rater].append(copy.deepcopy(self.answers[rater]))
-        self.later[rater].clear()
-        if after is None:
-            self.answers[rater].pop(number, None)
-        else:
-            self.answers[rater][number] = after
-
-    @rule(rater=st.sampled_from(RATERS), number=st.integers(0, QUERIES - 1), x=st.integers(0, 9))
-    def place(self, rater: str, number: int, x: int) -> None:
-        said = self.answers[rater].get(number)
-        self.act(rater, number, place(number, (x, 1.0), rater), ((float(x), 1.0), bool(said and said[1])), True)
-
-    @rule(rater=st.sampled_from(RATERS), number=st.integers(0, QUERIES - 1), reason=st.sampled_from(SKIP_REASONS))
-    def skip(self, rater: str, number: int, reason: str) -> None:
-        said = self.answers[rater].get(number)
-        self.act(rater, number, skip(number, reason, rater), (reason, False), not said or said[0] not in SKIP_REASONS)
-
-    @rule(rater=st.sampled_from(RATERS), number=st.integers(0, QUERIES - 1))
-    def restore(self, rater: str, number: int) -> None:
-        said = self.answers[rater].get(number)
-        self.act(rater, number, draft("restore", rater, number), None, bool(said and said[0] in SKIP_REASONS))
-
-    @rule(
-        rater=st.sampled_from(RATERS), number=st.integers(0, QUERIES - 1), kind=st.sampled_from(["disable", "enable"])
-    )
-    def switch(self, rater: str, number: int, kind: str) -> None:
-        said = self.answers[rater].get(number)
-        allowed = said is not None and said[0] not in SKIP_REASONS and said[1] == (kind == "enable")
-        after = None if said is None else (said[0], kind == "disable")
-        self.act(rater, number, draft("disable", rater, number, {"disabled": kind == "disable"}), after, allowed)
-
-    @rule(rater=st.sampled_from(RATERS))
-    def undo(self, rater: str) -> None:
-        if not self.before[rater]:
-            assert not self.state.done.get(rater)
-            self.refused(draft("undo", rater, payload={"target": 1}))
-            return
-        self.write(draft("undo", rater, payload={"target": self.state.done[rater][-1].generation}))
-        self.later[rater].append(self.answers[rater])
-        self.answers[rater] = self.before[rater].pop()
-
-    @rule(rater=st.sampled_from(RATERS))
-    def redo(self, rater: str) -> None:
-        if not self.later[rater]:
-            assert not self.state.undone.get(rater)
-            self.refused(draft("redo", rater, payload={"target": 1}))
-            return
-        self.write(draft("redo", rater, payload={"target": self.state.undone[rater][-1].generation}))
-        self.before[rater].append(self.answers[rater])
-        self.answers[rater] = self.later[rater].pop()
-
-    @precondition(lambda self: len(self.events) > QUERIES)
-    @rule()
-    def stale_write_is_a_conflict(self) -> None:
-        """An action based on the state before the rater's last change of that query is refused with that event."""
-        last = self.events[-1]
-        if last.query is None or last.kind == "query":
-            return
-        with pytest.raises(ConflictError) as caught:
-            check(self.state, skip(last.query, "other", last.rater, base_generation=self.state.generation - 1))
-        assert caught.value.newer.generation == self.state.generation
-
-    @invariant()
-    def same_answers(self) -> None:
-        for rater in RATERS:
-            found = {}
-            for number in range(len(self.state.queries)):
-                cell = self.state.cell(rater, number)
-                if cell.placement is not None:
-                    found[number] = (cell.placement.moving, cell.disabled)
-                elif isinstance(cell.answer, Skip):
-                    found[number] = (cell.answer.reason, cell.disabled)
-            assert found == self.answers[rater]
-
-    def teardown(self) -> None:
-        """A replay of the whole log gives the state that was reached step by step."""
-        assert replayed(self.events) == self.state
-
-
-TestFolding = Folding.TestCase
-TestFolding.settings = hypothesis_settings(max_examples=60, stateful_step_count=40)
 
 
 def test_conflict_is_only_with_the_same_rater_and_query() -> None:

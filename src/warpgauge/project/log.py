@@ -182,8 +182,8 @@ class Log(ABC):
                     written.append((*row, digest))
                 self._insert(connection, written)
             self._saw([*rows, *written])
-        if written and self.witness is not None:
-            self.witness.record(self._seen)
+            if written and self.witness is not None:
+                self.witness.record(self._seen)
         if written and self.mirror is not None:
             self.mirror.follow(self.read)
         return written

@@ -21,7 +21,7 @@ from warpgauge.io.files import PathLike
 from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
 from warpgauge.project import creation, transforms
-from warpgauge.project.document import Document, read_document, write_document
+from warpgauge.project.document import Document, ImageRecord, read_document, write_document
 from warpgauge.project.errors import ProjectError, StorageError, project_content
 from warpgauge.project.events import (
     Align,
@@ -458,7 +458,7 @@ class Project:
         NotAllowedError
             When the role of who acts does not allow it.
         StorageError
-            When it could not be written; then nothing was.
+            When it could not be written; then nothing was, but for an event that only a mirror could not take.
         """
 
         def decide(state: State) -> Sequence[Event]:
@@ -517,25 +517,26 @@ class Project:
     ) -> None:
         """Record where images are now; a file with another content only with ``accept_changed``."""
         given = {"fixed": fixed, "moving": moving, "fixed_mask": fixed_mask, "moving_mask": moving_mask}
-        images = dict(self.document.images)
+        records: dict[str, ImageRecord] = {}
+        links: dict[str, LinkedImage] = {}
         for role, path in given.items():
             if path is None:
                 continue
-            if role not in images:
+            if role not in self.document.images:
                 raise InvalidInputError(f"The project has no {role.replace('_', ' ')} to relink.")
-            images[role] = relinked(self.folder, images[role], role, Path(path), accept_changed)
-        told = {role: images[role] for role, path in given.items() if path is not None}
-        if not told:
+            record = relinked(self.folder, self.document.images[role], role, Path(path), accept_changed)
+            records[role] = record
+            links[role] = LinkedImage(path=record.path, content_hash=record.content_hash)
+        if not records:
             return
-        paths = {role: LinkedImage(path=one.path, content_hash=one.content_hash) for role, one in told.items()}
-        event = Relink(rater=rater, images=paths)
-
+        event = Relink(rater=rater, images=links)
         former: list[Document] = []
 
         def decide(state: State) -> list[Event]:
             # While no other process can write, so that two of them cannot cross.
             authorise(state, event)
             former.append(read_document(self.folder))
+            images = {**former[0].images, **records}
             write_document(self.folder, former[0].model_copy(update={"images": images}))
             return [event]
 
