@@ -212,7 +212,10 @@ def open_sheet(browser: Any, server: Served, who: str = "launcher", *, script: s
     sheet = Sheet(browser, "about:blank", **options)
     sheet.context.add_init_script(SPY + script)
     sheet.page.goto(server.links[who])
-    sheet.wait_for_query()
+    # A question, or, for an organiser beside raters, the people.
+    shown = "document.getElementById('query-number')?.dataset.number"
+    sheet.page.wait_for_function(f"() => Number({shown}) > 0 || {shown} === 'organiser'")
+    sheet.settle()
     return sheet
 
 

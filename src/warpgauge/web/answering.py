@@ -374,12 +374,10 @@ def _written(visit: Visit, write: Callable[[], SavedEvent]) -> WriteAnswer:
     return WriteAnswer(saved=Saved.model_validate(event), next=following)
 
 
-def _repeated(visit: Visit, inner: int, placement: Placement, generation: int) -> Saved | None:
-    """Return the write of which this is a repetition: only its acknowledgement was lost."""
+def _stored_since(visit: Visit, inner: int, generation: int) -> Event | None:
+    """Return the answer that was stored after what the sender saw: the same once more is its lost acknowledgement."""
     stored = visit.project.state.answer(visit.name, inner)
-    if not isinstance(stored, Place) or stored.generation <= generation:
-        return None
-    return Saved.model_validate(stored) if stored.placement == placement else None
+    return stored if stored is not None and stored.generation > generation else None
 
 
 _CONFLICT: dict[int | str, dict[str, Any]] = {
@@ -399,9 +397,9 @@ def place(n: Number, body: PlaceRequest, visit: Visiting) -> WriteAnswer:
     placement = body.placement(visit.project.d)
     with visit.desk.lock:
         inner = _open(visit, n, body.generation)
-        repeated = _repeated(visit, inner, placement, body.generation)
-        if repeated is not None:
-            return WriteAnswer(saved=repeated, next=next_for(visit))
+        stored = _stored_since(visit, inner, body.generation)
+        if isinstance(stored, Place) and stored.placement == placement:
+            return WriteAnswer(saved=Saved.model_validate(stored), next=next_for(visit))
         return _written(
             visit,
             lambda: visit.session.place(
@@ -420,13 +418,19 @@ def volunteer(body: VolunteerRequest, visit: Visiting) -> VolunteeredAnswer:
     """Save a landmark of the rater's own choice."""
     placement = body.placement(visit.project.d)
     with visit.desk.lock:
-        _recent(visit, body.generation)
-        event = visit.session.place(
-            None, placement, name=body.name, confirmed=body.confirmed, duration=body.duration, rater=visit.name
-        )
-        visit.desk.changed()
-        number = visit.session.blindness.name(visit.project.state, visit.name, event.query)
-        return VolunteeredAnswer(saved=Saved.model_validate(event), query=number, start=start_of(visit))
+        trail = _recent(visit, body.generation).trails.get(visit.name, [])
+        last = _stored_since(visit, trail[-1], body.generation) if trail else None
+        sent = (placement.moving, placement.covariance)
+        if isinstance(last, Place) and (last.placement.moving, last.placement.covariance) == sent:
+            number, saved = trail[-1], Saved.model_validate(last)
+        else:
+            event = visit.session.place(
+                None, placement, name=body.name, confirmed=body.confirmed, duration=body.duration, rater=visit.name
+            )
+            visit.desk.changed()
+            number, saved = event.query, Saved.model_validate(event)
+        name = visit.session.blindness.name(visit.project.state, visit.name, number)
+        return VolunteeredAnswer(saved=saved, query=name, start=start_of(visit))
 
 
 @router.post("/start/skip")
@@ -443,6 +447,9 @@ def skip(n: Number, body: SkipRequest, visit: Visiting) -> WriteAnswer:
     """Decline a query, with a reason."""
     with visit.desk.lock:
         inner = _open(visit, n, body.generation)
+        stored = _stored_since(visit, inner, body.generation)
+        if isinstance(stored, Skip) and (stored.reason, stored.text) == (body.reason, body.text):
+            return WriteAnswer(saved=Saved.model_validate(stored), next=next_for(visit))
         base: int | None = body.generation
         if isinstance(visit.project.state.answer(visit.name, inner), Skip):
             # Another reason: the former skip is taken back first, so that both can be undone one by one.

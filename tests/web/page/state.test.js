@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Api, RefusedError, sameAnswer } from "../../../src/warpgauge/web/static/api.js";
+import { Api, RefusedError } from "../../../src/warpgauge/web/static/api.js";
 import { Store } from "../../../src/warpgauge/web/static/store.js";
 
 class Drawer {
@@ -96,18 +96,4 @@ test("what a visitor who is not known any more did waits for their next link", a
   const again = apiWith([json(200, { ok: true })], storage);
   assert.deepEqual(await again.api.resume(), { ok: true });
   assert.equal(storage.held.size, 0);
-});
-
-test("a lost acknowledgement is not a conflict: the server holds what was sent", async () => {
-  const sent = { point: [1, 2], covariance: [[1, 0], [0, 1]], alpha: 0.01 };
-  const stored = { kind: "place", point: [1, 2 + 1e-12], covariance: [[1, 0], [0, 1]], alpha: 0.01 };
-  assert.ok(sameAnswer(sent, stored));
-  assert.ok(!sameAnswer(sent, { ...stored, point: [1, 2.001] }));
-  assert.ok(!sameAnswer(sent, { ...stored, alpha: 0.05 }), "the same covariance at another level is another drawing");
-  assert.ok(!sameAnswer(sent, null));
-  assert.ok(!sameAnswer(sent, { kind: "skip", reason: "other", text: "" }));
-  const storage = new Drawer();
-  storage.setItem("warpgauge:pending", JSON.stringify({ path: "/p", body: sent }));
-  const { api } = apiWith([json(409, { error: "x", theirs: { ...stored, generation: 5, time: "2026-01-02T03:04:05Z" } })], storage);
-  assert.deepEqual(await api.resume(), { saved: { generation: 5, time: "2026-01-02T03:04:05Z" } });
 });

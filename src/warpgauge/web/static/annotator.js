@@ -4,7 +4,7 @@ import { RefusedError } from "./api.js";
 import { Delivery } from "./delivery.js";
 import { forHand } from "./gestures.js";
 import { distance } from "./linalg.js";
-import { lookAtQuery, lookAtWhole } from "./looking.js";
+import { lookAtMark, lookAtQuery, lookAtWhole } from "./looking.js";
 import { MarkEditor, certaintyOf } from "./markeditor.js";
 import { poseByRows } from "./pose.js";
 
@@ -108,11 +108,11 @@ export class Annotator {
   sayTask() {
     const { state } = this.store;
     const { query, done, start, own, mark, dirty } = state;
-    if (!query && !done) return;
     if (state.drawer === "organiser") {
       this.say("You see everybody's marks. Close Organiser to answer questions.");
       return;
     }
+    if (!query && !done) return;
     const aim = aimOf(state);
     if (aim === "own" && own && !mark) this.say("Now click the same spot in the other image.");
     else if (aim === "own" && own) this.say(starts(state) ? "Enter saves it. Until then you can still move both." : "Enter saves it as a landmark of your own; Esc goes back to the question.");
@@ -144,7 +144,13 @@ export class Annotator {
   /** A click in the first image. @param {Vector} point_world @param {number} near world length within which it means the place itself */
   choose(point_world, near) {
     const { state } = this.store;
-    const { query, mark, dirty } = state;
+    const { query, mark, dirty, choosing } = state;
+    if (choosing) {
+      const away = distance(point_world, choosing.point);
+      if (away <= Math.max(choosing.radius, near)) void this.choosePlace(choosing.radius > 0 ? point_world : choosing.point);
+      else this.say("Click something within the circle that raters will recognise.", "warning");
+      return;
+    }
     if (!this.marks.editable) {
       this.explainLock();
       return;
@@ -157,6 +163,17 @@ export class Annotator {
     if (asked) this.say("This is the place. Now click it in the other image.");
     else this.sayTask();
     if (!starts(state)) void this.lookThere(point_world);
+  }
+
+  /** An organiser chooses the places that all raters are asked, in the first image alone; the next circle comes. @param {Vector | null} point_world null for the first circle */
+  async choosePlace(point_world) {
+    await this.delivery.sending(async () => {
+      const next = point_world ? await this.api.post("/api/places", { points: [point_world] }) : await this.api.get("/api/places");
+      const chosen = (this.store.state.choosing?.chosen ?? 0) + (point_world ? 1 : 0);
+      this.store.set({ choosing: next.point && { point: next.point, radius: next.radius, chosen } });
+      this.say(next.point ? `${chosen} chosen. Click something within the circle that raters will recognise.` : "No further place can be asked.");
+      if (next.point) lookAtMark(this.stage, { location: next.point, point: null });
+    });
   }
 
   /** Show where the model expects the match of a chosen place, where that may be seen. @param {Vector} point_world */

@@ -1,6 +1,6 @@
 /** Talking with the server: nothing that was done is lost when it is away. A write is kept in the browser's storage until the server has acknowledged it, and is sent again with growing pauses, also after a reload. Writes go one after the other. @module */
 
-/** @import { Conflict, Saved } from "./types.js" */
+/** @import { Conflict } from "./types.js" */
 /** @typedef {{path: string, body: Record<string, unknown>, kept: number}} Pending */
 
 const PAUSES = [300, 600, 1200, 2500, 5000];
@@ -96,14 +96,7 @@ export class Api {
   async resume() {
     const left = this.pending();
     if (!left) return null;
-    try {
-      return await this.counted(() => this.deliver(left));
-    } catch (error) {
-      // The acknowledgement was lost, not the write: what the server holds is what we sent.
-      const saved = error instanceof RefusedError && error.conflict && acknowledgement(left.body, error.conflict);
-      if (saved) return { saved };
-      throw error;
-    }
+    return this.counted(() => this.deliver(left));
   }
 
   /** @param {Pending} write @returns {Promise<any>} */
@@ -158,19 +151,4 @@ async function refusal(response) {
     // Not JSON: the code must do.
   }
   return new RefusedError(response.status, body?.error ?? `The server answered with code ${response.status}.`, body);
-}
-
-/** Whether what was sent is what is stored. @param {Record<string, any>} sent @param {Record<string, any> | null} stored @returns {boolean} */
-export function sameAnswer(sent, stored) {
-  if (!stored) return false;
-  if (stored.kind === "skip") return sent.reason === stored.reason && (sent.text ?? "") === (stored.text ?? "");
-  const numbers = (/** @type {any} */ answer) => [answer.point, answer.covariance].flat(2);
-  const [mine, theirs] = [[...numbers(sent), sent.alpha], [...numbers(stored), stored.alpha]];
-  return mine.length === theirs.length && mine.every((value, i) => Math.abs(value - theirs[i]) <= 1e-9 * (1 + Math.abs(value)));
-}
-
-/** Give the acknowledgement that was lost, where what the server holds is what was sent. @param {Record<string, unknown>} sent @param {Conflict} conflict @returns {Saved | null} */
-export function acknowledgement(sent, { theirs }) {
-  if (!theirs || !sameAnswer(sent, theirs)) return null;
-  return { generation: theirs.generation, time: theirs.time };
 }

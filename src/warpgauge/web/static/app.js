@@ -29,7 +29,7 @@ function initialState(project) {
     project, colours, query: null, done: null, start: null, own: null, expected: null, doubt: null, conflict: null, mark: null, dirty: false, past: [], future: [], ring: 1,
     saved: null, writing: "idle", connection: "ok", trouble: "", message: "Opening the project…", tone: "note", hidden: project.settings.hide_prediction, warped: false,
     scale: 1, centres: { fixed: {}, moving: {} }, cross: { fixed: null, moving: null }, maximised: null, drawer: null, menu: false, asking: false, overview: true, bar: true,
-    map: null, judged: null, pose: null, rows: [], detectable: null, progress: null, picked: null,
+    map: null, judged: null, choosing: null, pose: null, rows: [], detectable: null, progress: null, picked: null,
   };
 }
 
@@ -61,10 +61,10 @@ async function open() {
 
   /** Panels never lie over each other. @param {Leaf | null} leaf */
   const openDrawer = (leaf) => store.set({ drawer: leaf, menu: false });
-  store.watch(["drawer"], ({ drawer, query }, before) => {
+  store.watch(["drawer"], ({ drawer, done }, before) => {
     byId("stage").classList.toggle("with-drawer", drawer !== null);
     byId("drawer").hidden = drawer === null;
-    if (before.drawer === "organiser" && query) void annotator.go("/api/query");
+    if (before.drawer === "organiser" && !done) void annotator.go("/api/query");
     else annotator.sayTask();
     if (drawer === null) stage.focus();
   });
@@ -102,12 +102,14 @@ async function open() {
   // The picture goes before everything else: first both images whole, then the question.
   lookAtWhole(stage);
   await stage.glimpsed;
-  // Who organises and does not mark begins with the people.
+  // Who organises and does not mark begins with the people, and is asked nothing: a question would be one for all.
   const organises = project.role === "organiser" && (await raters(api));
   if (organises) openDrawer("organiser");
-  await annotator.start();
-  await stage.pictured;
-  if (!organises) stage.focus();
+  else {
+    await annotator.start();
+    await stage.pictured;
+    stage.focus();
+  }
   await refresh();
   opened.opened = true;
 }

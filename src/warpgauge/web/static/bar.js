@@ -44,7 +44,7 @@ export function Top({ annotator, openDrawer }) {
   const { home } = document.documentElement.dataset;
   const { words, share } = progressInWords(state);
   const { query, done, connection, trouble, drawer, menu } = state;
-  const number = starts(state) ? "start" : query ? query.number : done ? "done" : "";
+  const number = starts(state) ? "start" : query ? query.number : done ? "done" : drawer === "organiser" ? drawer : "";
   const offline = connection === "refused" ? "Your link is not valid any more; the line at the bottom says why. Your last action is kept here." : `${trouble || "Not connected."} Your last action is kept here and will be sent.`;
   return html`
     ${home !== undefined && html`<a id="home" href=${home}>All pairs</a>`}

@@ -1,6 +1,6 @@
 /** Sending answers: what becomes of them when the server is away, holds another one, or lost its acknowledgement. @module */
 
-import { RefusedError, SlipError, acknowledgement } from "./api.js";
+import { RefusedError, SlipError } from "./api.js";
 import { markFromCovariance } from "./ellipsoid.js";
 import { distance } from "./linalg.js";
 import { clock, length } from "./words.js";
@@ -105,12 +105,6 @@ export class Delivery {
 
   /** The server holds another answer than the one that this page knew. @param {Conflict} conflict @param {Query} query @param {string} path @param {Record<string, unknown>} body */
   async settled(conflict, query, path, body) {
-    // What it holds is what was sent: only the acknowledgement was lost on the way.
-    const saved = acknowledgement(body, conflict);
-    if (saved) {
-      this.wrote({ saved, next: await this.api.get("/api/query") });
-      return;
-    }
     if ((await this.settle(conflict, query, body)) === "theirs") {
       this.marks.dropDraft();
       this.show(await this.api.get(`/api/query/${query.query}`));

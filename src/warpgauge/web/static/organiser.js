@@ -49,7 +49,7 @@ export function certificateWords(found, unit) {
 export function Organiser({ annotator }) {
   const { stage, store, delivery } = annotator;
   const { api, project } = stage;
-  const { judged, progress } = useStore(store, ["judged", "progress"]);
+  const { judged, choosing, progress } = useStore(store, ["judged", "choosing", "progress"]);
   const [work, setWork] = useState(/** @type {Work | null} */ (null));
   const [note, say] = useState("");
   const seen = useRef("");
@@ -80,7 +80,7 @@ export function Organiser({ annotator }) {
     const timer = setInterval(() => void read(), LIVE);
     return () => {
       clearInterval(timer);
-      store.set({ judged: null });
+      store.set({ judged: null, choosing: null });
     };
   }, []);
   if (!work) return html`<p class="quiet" role="status">${note || "Reading what the raters have done…"}</p>`;
@@ -117,6 +117,8 @@ export function Organiser({ annotator }) {
   return html`
     ${progress?.ranking && html`<p class="verdict">${progress.ranking.sentence}</p>`}
     <${People} annotator=${annotator} raters=${work.raters} unit=${unit} say=${say} read=${read} />
+    ${work.raters.raters.every(({ placed }) => placed === 0) && html`<p class="row"><button type="button" data-act="choose" onClick=${() => (choosing ? store.set({ choosing: null }) : void annotator.choosePlace(null))}>${choosing ? "Enough places" : "Choose places"}</button>
+      <span class="quiet">${choosing ? `${choosing.chosen} chosen` : "that all raters are asked: about 20 clicks in the first image, before they begin"}</span></p>`}
     <p role="status" class="quiet" id="note">${note}</p>
     <h2>Disagreements</h2>
     ${judged && html`<${Judging} place=${judged} unit=${unit} named=${open.length === 0} act=${act} keep=${keep} />`}

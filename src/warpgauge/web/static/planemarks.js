@@ -23,7 +23,9 @@ export function drawPlaneMarks(on) {
   const { pane, state } = on;
   if (pane.plane.d === 3) drawCross(on);
   if (state.drawer === "organiser") {
-    if (state.judged) drawJudged(on, state.judged);
+    const { choosing, judged } = state;
+    if (choosing && pane.side === "fixed") drawAsked(on, { location: choosing.point, radius: choosing.radius, name: "" });
+    else if (judged) drawJudged(on, judged);
     return;
   }
   drawFormerRows(on);
@@ -39,7 +41,7 @@ export function drawPlaneMarks(on) {
   if (pane.hand.marksHere && pane.pointer && !pane.hand.hovered) drawRing(on, pane.pointer);
 }
 
-/** The circle in which something is to be marked, or the cross of an exact place. @param {Drawing} on @param {Query} query */
+/** The circle in which something is to be marked, or the cross of an exact place. @param {Drawing} on @param {Pick<Query, "location" | "radius" | "name">} query */
 function drawAsked(on, { location, radius, name }) {
   const { pane, context, view, state } = on;
   const at = worldToScreen(pane.plane, view, location);

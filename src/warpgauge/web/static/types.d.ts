@@ -82,6 +82,8 @@ export type State = {
   map: MapChoice | null;
   /** The location whose marks the organiser sees. */
   judged: Location | null;
+  /** The circle in which an organiser chooses a place that all are asked, and how many are chosen. */
+  choosing: { point: Vector; radius: number; chosen: number } | null;
   pose: Pose | null;
   rows: Row[];
   /** A slip at least so long would show among the marks. */
