@@ -50,11 +50,10 @@ def free_port() -> int:
 class Postgres:
     """A server; ``stop`` and ``start`` keep its data."""
 
-    def __init__(self, durable: bool = False) -> None:
+    def __init__(self) -> None:
         program = find_program("initdb")
         assert program is not None
         self.port = free_port()
-        self._options = _FAST[4:] if durable else _FAST
         self._folder = Path(tempfile.mkdtemp(prefix="warpgauge-postgres-"))
         self._person = ordinary_user()
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,7 +74,7 @@ class Postgres:
     def start(self) -> None:
         program = find_program("postgres")
         command = [str(program), "-D", str(self._folder / "data"), "-p", str(self.port)]
-        for option in self._options:
+        for option in _FAST:
             command += ["-c", option]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **self._person)
@@ -93,6 +92,12 @@ class Postgres:
         """End it and cut all connections, as an administrator's restart does."""
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
+        self._process.wait(60)
+
+    def crash(self) -> None:
+        """End all its processes at once, without any of them finishing what it does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)
         self._process.wait(60)
 
     def cut(self) -> int:

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +183,42 @@ def test_connections_that_are_cut_are_made_anew(make_project: Make, postgres: Po
         project.append(edit(0, (4.0, 4.0)))
         assert [event.kind for event in project.events()] == ["query", "place", "place"]
         assert project.verify().ok
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_postgres_that_crashes_while_raters_answer(make_project: Make, postgres: Postgres) -> None:
+    """Three crashes under four raters: every answer that was acknowledged is there once, and no other but the last."""
+    with make_project() as project:
+        project.append(query(0))
+        over, told = threading.Event(), dict[str, list[float]]()
+
+        def answer(rater: str) -> None:
+            told[rater] = []
+            with Project.open(project.folder, check_images=False) as own:
+                x = 0.0
+                while not over.is_set():
+                    x += 1
+                    with suppress(StorageError):
+                        own.append(place(0, (x, 1.0), rater))
+                        told[rater].append(x)
+
+        raters = [threading.Thread(target=answer, args=(name,)) for name in ("ada", "ben", "eve", "kim")]
+        for thread in raters:
+            thread.start()
+        for _ in range(3):
+            time.sleep(0.5)
+            postgres.crash()
+            postgres.start()
+        time.sleep(0.5)
+        over.set()
+        for thread in raters:
+            thread.join(60)
+        assert project.verify().ok
+        stored = [(event.rater, event.placement.moving[0]) for event in project.events()[1:]]
+        assert len(set(stored)) == len(stored)
+        acknowledged = {(rater, x) for rater, answers in told.items() for x in answers}
+        assert len(acknowledged) > 20
+        assert acknowledged <= set(stored)
 
 
 class Proxy:

@@ -6,6 +6,7 @@ random actions on a project of their own and are killed at a random moment withi
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -173,6 +174,26 @@ def test_full_disk(small_disk: Path, asked: Path) -> None:
     with Project.open(folder, check_images=False) as again:
         assert again.events()[QUERIES:] == saved
         assert again.verify().problems == tuple(again.image_problems())
+
+
+def test_a_mirror_on_a_full_disk(small_disk: Path, asked: Path) -> None:
+    """Nothing is acknowledged while the mirror has no room; with new space both copies have every event."""
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(560_000))
+    with Project.open(asked, check_images=False) as project:
+        project.use_mirror(small_disk / "mirror")
+        saved: list[Event] = []
+        with pytest.raises(StorageError, match="mirror"):
+            fill(project, saved)
+        with pytest.raises(StorageError, match="mirror"):
+            project.append(place(1))
+        assert saved
+        assert project.state.answer("ada", 1) is None
+        ballast.unlink()
+        project.append(place(1))
+        lines = (small_disk / "mirror" / project.id / "events.jsonl").read_text().splitlines()
+        assert [tuple(json.loads(line)) for line in lines] == project.log.read()
+        assert len(project.log.read()) in (QUERIES + len(saved) + 1, QUERIES + len(saved) + 2)
 
 
 def test_largest_file_size(zygote: Zygote, asked: Path, tmp_path: Path) -> None:
