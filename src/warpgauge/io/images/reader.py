@@ -91,10 +91,13 @@ FORMATS: tuple[Format, ...] = (
 def read_image(path: PathLike, *, spacing: float | Sequence[float] | None = None, units: str | None = None) -> Image:
     """Open an image; samples are read when they are asked for.
 
+    >>> import pathlib, tempfile
     >>> import numpy as np
+    >>> import warpgauge as wg
     >>> from PIL import Image
-    >>> Image.fromarray(np.zeros((60, 90), np.uint8)).save("section.png")
-    >>> read_image("section.png", spacing=0.5, units="um").grid.size
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "section.png"
+    >>> Image.fromarray(np.zeros((60, 90), np.uint8)).save(file)
+    >>> wg.read_image(file, spacing=0.5, units="um").grid.size
     (90, 60)
 
     Parameters

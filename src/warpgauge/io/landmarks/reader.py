@@ -38,9 +38,11 @@ def read_landmarks(
 ) -> Landmarks:
     r"""Read landmarks of any supported format into world points.
 
-    >>> from pathlib import Path
-    >>> _ = Path("pairs.csv").write_text("name,fixed_x,fixed_y,moving_x,moving_y\na,1,2,3,4\n")
-    >>> read_landmarks("pairs.csv").moving_points
+    >>> import pathlib, tempfile
+    >>> import warpgauge as wg
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.csv"
+    >>> _ = file.write_text("name,fixed_x,fixed_y,moving_x,moving_y\na,1,2,3,4\n")
+    >>> wg.read_landmarks(file).moving_points
     array([[3., 4.]])
 
     Parameters
