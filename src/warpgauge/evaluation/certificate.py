@@ -48,8 +48,6 @@ class Certificate:
     content: dict[str, Any]
     """All of it, as plain values; ``content["digest"]`` covers the rest."""
     verdict: AuditVerdict
-    evaluation: Evaluation | None = None
-    """The model's verdict, from answers that are not sealed; None where there are none."""
 
     @property
     def certified(self) -> bool:
@@ -84,8 +82,6 @@ def certify_project(
     seed: int = 0,
     signed_off_by: str = "",
     out: str | PathLike[str] | None = None,
-    evaluation: Evaluation | None = None,
-    created: datetime | None = None,
 ) -> Certificate:
     """Return what a project's audit proves about its transforms, beside what the model says.
 
@@ -103,24 +99,20 @@ def certify_project(
     out : path, optional
         Write the certificate (JSON) here and open the sealed answers, permanently: the file holds them, and they are
         used like all others from then on. Both happen, or neither.
-    evaluation : Evaluation, optional
-        The model's verdict on the same transforms, where it is known already.
-    created : datetime, optional
-        Now by default.
     """
     if transforms is None:
         transforms = {name: project.transform(name) for name in project.transform_names()}
-    comparison = project_comparison(project, transforms) if evaluation is None else evaluation.comparison
-    if evaluation is None and len(comparison.annotations):
-        centre = project_centre(project)
-        evaluation = evaluate_comparison(comparison, centre=centre, seed=seed)
-    data = audit_data(project, comparison.among(transforms))
-    verdict = audit_verdict(data, level=level, family=family_of(project.state, transforms), units=project.units)
+    comparison = project_comparison(project, transforms)
+    evaluation = None
+    if len(comparison.annotations):
+        evaluation = evaluate_comparison(comparison, centre=project_centre(project), seed=seed)
     with project.lock:
+        data = audit_data(project, comparison.among(transforms))
+        verdict = audit_verdict(data, level=level, family=family_of(project.state, transforms), units=project.units)
         content: dict[str, Any] = {
             "format": FORMAT,
             "schema": SCHEMA,
-            "created": (created or datetime.now(UTC)).isoformat(timespec="seconds"),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "signed_off_by": signed_off_by,
             "software": {"warpgauge": __version__, "numpy": np.__version__},
             **_provenance(project, transforms),
@@ -130,7 +122,7 @@ def certify_project(
         }
         content["lines"] = _lines(content, verdict)
         content["digest"] = digest_of(content)
-        found = Certificate(content, verdict, evaluation)
+        found = Certificate(content, verdict)
         if out is not None:
             replace_text(Path(out), found.to_json())
             if data.sealed.any():
