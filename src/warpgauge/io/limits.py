@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from warpgauge.errors import FileFormatError, FileTooLargeError, InvalidInputError
@@ -25,23 +26,14 @@ _SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 def physical_memory() -> int:
     """Return the bytes of memory that this process may use, or 16 GiB where the system does not tell."""
     try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):
-        memory = 16 * 2**30
-    return min(memory, *_container_limits(), memory)
-
-
-def _container_limits() -> list[int]:
-    """Return the limits of the control group, as a container or a batch queue sets them."""
-    limits = []
+        limits = [16 * 2**30]
+    # The limits of the control group, as a container or a batch queue sets them.
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            text = (Path("/sys/fs/cgroup") / name).read_text(encoding="ascii").strip()
-        except (OSError, ValueError):
-            continue
-        if text.isdigit():
-            limits.append(int(text))
-    return limits
+        with suppress(OSError, ValueError):
+            limits.append(int((Path("/sys/fs/cgroup") / name).read_text(encoding="ascii")))  # or "max"
+    return min(limits)
 
 
 def chosen_limit() -> int | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import read_head
-from warpgauge.io.limits import INFLATION, check_memory
+from warpgauge.io.limits import INFLATION, check_memory, check_room
 
 _ZIP = b"PK"
 _NPY = b"\x93NUMPY"
@@ -66,11 +66,7 @@ def _from_stream(
         raise FileFormatError(f"{name!r} holds Python objects or text, which are not read; save plain numbers.")
     check(shape)
     needed = math.prod(shape) * dtype.itemsize
-    if needed > room:
-        raise FileFormatError(
-            f"{name!r} is truncated, or its header is wrong: {math.prod(shape)} numbers need {needed} bytes, but at "
-            f"most {room} can be there."
-        )
+    check_room(name, needed, room, f"{math.prod(shape)} numbers")
     check_memory(name, needed, on_disk)
     data = stream.read(needed)
     if len(data) < needed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import logging
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +41,8 @@ def open_tiff(path: Path) -> StoredImage:
         notes: list[str] = []
         series = _series(path, tiff, notes)
         axes = _axes(path, series)
-        colour = tiff_colour(path, series.keyframe, _channels(series, axes), notes)
+        channels = math.prod(int(n) for axis, n in zip(axes, series.shape, strict=True) if axis in "SC")
+        colour = tiff_colour(path, series.keyframe, channels, notes)
         readers = [_level_reader(path, tiff, level, axes, colour) for level in series.levels]
         orientation = int(series.keyframe.tags.valueof(_ORIENTATION_TAG, 1))
         if orientation not in range(1, 9) or ("Z" in axes and orientation != 1):
@@ -65,8 +67,11 @@ def _channel_names(tiff: Any) -> list[str]:
     """Return the names that an OME description gives to the channels of its first image."""
     xml = (tiff.ome_metadata or "") if tiff.is_ome else ""
     pixels = re.search(r"<(?:\w+:)?Pixels\b.*?</(?:\w+:)?Pixels>", xml, re.S)
-    found = re.findall(r"<(?:\w+:)?Channel\b([^>]*)>", pixels.group(0)) if pixels else []
-    return [html.unescape(name.group(1)) if (name := re.search(r'\bName="([^"]*)"', one)) else "" for one in found]
+    names = []
+    for attributes in re.findall(r"<(?:\w+:)?Channel\b([^>]*)>", pixels.group(0) if pixels else ""):
+        name = re.search(r'\bName="([^"]*)"', attributes)
+        names.append(html.unescape(name.group(1)) if name else "")
+    return names
 
 
 def _series(path: Path, tiff: Any, notes: list[str]) -> Any:
@@ -98,11 +103,6 @@ def _axes(path: Path, series: Any) -> str:
         f"{path.name!r} has the axes {described}, but one image (YX, colours YXS, channels CYX or slices ZYX) is "
         f"expected; save one time point, or one channel of a volume."
     )
-
-
-def _channels(series: Any, axes: str) -> int:
-    sizes = dict(zip(axes, series.shape, strict=True))
-    return int(sizes.get("S", 1) * sizes.get("C", 1))
 
 
 def _size(series: Any, axes: str, orientation: int) -> tuple[int, ...]:
@@ -153,10 +153,10 @@ def _segmented(path: Path, series: Any, axes: str) -> RegionReader:
     """Read the strips or tiles that a region meets, page by page; the result has the channels last."""
     pages = list(series.pages)
     sizes = dict(zip(axes, series.shape, strict=True))
-    wanted = int(sizes.get("Z", sizes.get("C", 1)))
-    if len(pages) != wanted or any(page is None for page in pages):
+    promised = int(sizes.get("Z", sizes.get("C", 1)))
+    if len(pages) != promised or any(page is None for page in pages):
         raise FileFormatError(
-            f"{path.name!r} has {sum(page is not None for page in pages)} pages of the {wanted} that its description "
+            f"{path.name!r} has {sum(page is not None for page in pages)} pages of the {promised} that its description "
             f"promises; the others are missing or in another file, so save it as one file."
         )
     readers = [page_reader(path, series.keyframe, page) for page in pages]
@@ -171,7 +171,7 @@ def _segmented(path: Path, series: Any, axes: str) -> RegionReader:
 
 _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE, _MASK, _, _YCBCR = range(7)
 _JPEG = (6, 7, 34892)  # compressions whose decoder turns YCbCr into RGB
-_ALPHA = (1, 2)  # ExtraSamples that are associated or unassociated alpha
+_ALPHA = ((1,), (2,))  # ExtraSamples that are associated or unassociated alpha
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
         if samples == 4:
             notes.append("The fourth sample (alpha) is dropped.")
         return Colour(dtype, 3, lambda array: array[..., :3])
-    if photometric == _BLACK_IS_ZERO and samples == 2 and _extra(page) in _ALPHA:
+    if photometric == _BLACK_IS_ZERO and samples == 2 and tuple(page.extrasamples)[:1] in _ALPHA:
         notes.append("The alpha channel is dropped.")
         return Colour(dtype, 1, lambda array: array[..., 0])
     if photometric == _BLACK_IS_ZERO and samples == 3:
@@ -208,11 +208,6 @@ def tiff_colour(path: Path, page: Any, samples: int, notes: list[str]) -> Colour
         f"{path.name!r} has {samples} samples a pixel with the photometric interpretation {photometric}, but grey, "
         f"RGB, palette or JPEG's YCbCr are read; convert it to RGB or save one channel."
     )
-
-
-def _extra(page: Any) -> int:
-    extra = tuple(page.extrasamples)
-    return int(extra[0]) if extra else 0
 
 
 def _dtype(path: Path, page: Any) -> np.dtype[Any]:
@@ -306,19 +301,16 @@ def _from_ome(path: Path, xml: str, d: int, notes: list[str]) -> tuple[list[floa
                 f"The OME description gives the pixel size in {attributes[name + 'Unit']!r}, so it is not used."
             )
             return None
-        sizes.append((_number(path, name, attributes[name]) * unit[1], unit[0]))
+        try:
+            sizes.append((float(attributes[name]) * unit[1], unit[0]))
+        except ValueError:
+            text = attributes[name][:40]
+            raise FileFormatError(f"{path.name!r} has {name}={text!r}, but a number is expected.") from None
     if len({units for _, units in sizes}) > 1:
         notes.append("The OME description mixes units; all are turned into um.")
         return [s * (1000.0 if u == "mm" else 1.0) for s, u in sizes], "um"
     notes.append("The pixel size comes from the OME description.")
     return [s for s, _ in sizes], sizes[0][1]
-
-
-def _number(path: Path, name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise FileFormatError(f"{path.name!r} has {name}={text[:40]!r}, but a number is expected.") from None
 
 
 def _from_imagej(tiff: Any, page: Any, d: int, notes: list[str]) -> tuple[list[float], Units] | None:
