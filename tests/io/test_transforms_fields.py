@@ -244,7 +244,7 @@ def test_arrays_that_are_not_explained_are_refused(tmp_path: Path) -> None:
         ("f.npy", {"reference": grid, "convention": "voxelmorph"}, r"holds an array of shape \(6, 5, 4, 3\)"),
         ("f.npy", {"reference": grid, "axes": "yx"}, "--axes of a 3D array is"),
         ("f.npy", {"reference": grid, "convention": "vxm"}, "--convention of NumPy transforms must be one of"),
-        ("f.npy", {"reference": grid, "convention": "voxels", "frame": "RAS"}, "is for world vectors in 3D only"),
+        ("f.npy", {"reference": grid, "convention": "voxels", "frame": "RAS"}, "is for world vectors"),
         ("m.txt", {"axes": "yx"}, "--axes does not apply to .m.txt., which is read as matrix"),
     ):
         with pytest.raises((FileFormatError, InvalidInputError), match=asked):
@@ -308,6 +308,12 @@ class TestLearn2Reg:
         nifti(tmp_path / "d.nii", np.zeros((4, 5, 6, 3)), np.eye(4))
         with pytest.raises(AmbiguousFileError, match="identity as its matrix"):
             read_transform(tmp_path / "d.nii", convention="learn2reg")
+        for option, said in (
+            ({"frame": "index"}, "--frame index is for world"),
+            ({"axes": "zyx"}, "--axes does not apply"),
+        ):
+            with pytest.raises(InvalidInputError, match=said):
+                read_transform(tmp_path / "d.nii", convention="learn2reg", reference=grid, **option)
         nifti(tmp_path / "first.nii", np.zeros((3, 4, 5, 6)), np.eye(4))
         with pytest.raises(FileFormatError, match="give --convention voxelmorph"):
             read_transform(tmp_path / "first.nii")

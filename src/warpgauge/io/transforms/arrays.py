@@ -77,6 +77,11 @@ def field_of_file(values: NDArray[Any], name: str, options: Options, axes: str |
             f"{name!r} holds numbers without a place in the world; give {say('reference')}, a Grid."
         )
     convention, order = _chosen(values.shape, name, grid, options, axes)
+    if options.frame is not None and (ARRAYS[convention].frame != "world" or (options.frame == "RAS" and grid.d == 2)):
+        raise InvalidInputError(
+            f"{say('frame', options.frame)} is for world vectors (RAS in 3D), but {name!r} is read as {convention!r}; "
+            "leave it out."
+        )
     return field_of_array(values, convention, grid, options.moving, axes=order, ras=options.frame == "RAS", name=name)
 
 
@@ -161,8 +166,6 @@ def field_of_array(
             f"{order!r} has the shape {_shape(about, fixed, order)}, with or without a batch axis of 1 before it, not "
             f"{values.shape}."
         )
-    if ras and (about.frame != "world" or fixed.d != 3):
-        raise InvalidInputError(f"{say('frame', 'RAS')} is for world vectors in 3D only; leave it out.")
     frame = about.frame
     if frame == "edges" and align_corners:
         frame = "normalised"
