@@ -191,7 +191,7 @@ def test_a_transform_that_was_fitted_to_the_landmarks_is_unmasked(tmp_path):
             return true_map(points) + 12 * np.minimum(1, nearest / 8)[:, None] * np.array([0.0, 1.0])
 
         good = project.transform("good")
-        found = wg.certify_project(project, {"cheat": wg.read_transform(cheat, d=2), "good": good})
+        found = wg.certify_project(project, {"cheat": wg.as_transform(cheat, d=2), "good": good})
         assert found.verdict.excluded == ("cheat",)
         assert found.lines["MODEL"].startswith("disagrees: cheat with probability ")
 
