@@ -58,7 +58,7 @@ def _library(project: Path) -> Evaluation:
     with wg.Project.open(project) as opened:
         posterior = wg.default_posterior(wg.Session(opened).annotations(), opened.fixed_grid)
         transforms = {name: opened.transform(name) for name in opened.transform_names()}
-        transforms["identity"] = wg.read_transform(lambda points: points, d=2)
+        transforms["identity"] = wg.as_transform(lambda points: points, d=2)
         return wg.evaluate(wg.judge(posterior, transforms), transforms, opened.targets)
 
 
@@ -89,7 +89,7 @@ def test_adding_the_identity_changes_no_other_score(project: Path) -> None:
         posterior = wg.default_posterior(wg.Session(opened).annotations(), opened.fixed_grid)
         transforms = {name: opened.transform(name) for name in opened.transform_names()}
         alone = wg.evaluate(wg.judge(posterior, transforms), transforms, opened.targets)
-        both = {**transforms, "identity": wg.read_transform(lambda points: points, d=2)}
+        both = {**transforms, "identity": wg.as_transform(lambda points: points, d=2)}
         beside = wg.evaluate(wg.judge(posterior, both), both, opened.targets)
     for name, one in alone.scores.items():
         assert beside.scores[name].score == one.score

@@ -197,7 +197,7 @@ def _added(pair: dict[str, Any], name: str, mapping: Mapping) -> None:
     """Write a field of displacements, and add it."""
     grid = wg.Grid((179, 148), [10, 10])
     file = pair["folder"] / f"{name}.nrrd"
-    write_transform(wg.read_transform(mapping, d=2), file, grid=grid)
+    write_transform(wg.as_transform(mapping, d=2), file, grid=grid)
     call("add-transform", pair["project"], name, file)
 
 
