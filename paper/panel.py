@@ -34,6 +34,7 @@ PANELS = ("all together", "six", "three worst", "three best")
 SHARES = {"a quarter": 0.25, "half": 0.5, "wholly": 0.97}
 SEALED = (5, 10, 15)
 # Fewer targets say little about an error over them; more take time.
+NAMED = 0.95
 FEWEST_TARGETS = 10
 MOST_TARGETS = 120
 PAIRS: dict[str, tuple[Any, ...]] = {
@@ -191,7 +192,8 @@ def report(results: Sequence[Result]) -> Findings:
     told = [
         f"{row['dataset']} ({row['pairs']}), {row['panel']} {row['way']}, n = {row['n']}: 90 % intervals hold "
         f"{row['held']:.0%} of {row['cases']} (standard error {row['held_error']:.0%}, {row['above']:.0%} above), "
-        f"interval score {row['interval_score']:.2f}, score error {row['score_ratio']:.2f} of the landmarks'."
+        f"interval score {row['interval_score']:.2f}, score error {row['score_ratio']:.2f} of the landmarks'; "
+        f"named with P > 0.95: {row['right']} of {row['named']} rightly."
         for row in intervals
     ]
     told += [
@@ -223,6 +225,8 @@ def _intervals(results: Sequence[Result]) -> list[dict[str, Any]]:
         shares = [np.mean([one["held"] for one in split]) for split in splits.values()]
         rows.append({
             "dataset": dataset, "pairs": kind, "panel": panel, "way": way, "n": n, "cases": len(every), **means,
+            "named": sum(one["best"] > NAMED for one in every),
+            "right": sum(one["best"] > NAMED and one["truly_best"] for one in every),
             "held_error": float(np.std(shares) / np.sqrt(len(shares))),
             "score_ratio": float(np.sum([x["error"] for x in every]) / np.sum([x["landmark_error"] for x in every])),
         })  # fmt: skip

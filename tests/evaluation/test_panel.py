@@ -234,6 +234,15 @@ def test_a_method_that_may_have_seen_the_annotations_competes_unheard(posterior:
     assert more.win_probability[2, 0] == pytest.approx(against, abs=1e-12)
 
 
+def test_errors_place_by_place_are_those_of_the_table(posterior: Posterior) -> None:
+    """What maps and box plots draw beside references is heard as the scores are."""
+    every = {**METHODS, **REFERENCES}
+    judge = wg.judge(posterior, every, panel=list(REFERENCES))
+    found = wg.evaluate(judge, every, TARGETS, samples=60, regularity=False)
+    for one, drawn in zip(found.scores.values(), judge.error_draws(found.comparison, 60), strict=True):
+        assert one.score["2"] == pytest.approx(np.median(_rms(drawn)), rel=1e-12)
+
+
 def _rms(lengths: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(np.square(lengths), axis=1))
 
@@ -369,4 +378,6 @@ def test_references_of_a_project_are_its_panel(tmp_path: Path) -> None:
     assert every["transforms"]["m1"]["interval"] == one["transforms"]["m1"]["interval"]
     assert [every["transforms"][name]["vetted"] for name in ("r1", "m1")] == [True, False]
     assert every["references"] == ["r1", "r2", "r3"]
+    rest = 1 - sum(found["probability_best"]["2"] for found in every["transforms"].values())
+    assert ("depends on whether methods have seen" in every["lines"]["BEST"]) == (rest >= 0.05)
     assert ask("info", folder)["references"] == ["r1", "r2", "r3"]

@@ -63,8 +63,10 @@ def evaluate(
 
     TRANSFORMS are names in PROJECT, or files; by default all of PROJECT are evaluated, with the identity as a baseline.
     Errors are in world units over the project's targets. In the table, 'landmarks' is the classical RMS error at the
-    annotations; 'error' is the estimated true RMS error over all targets, with its 90 % interval. With '--centre prior'
-    (and in projects of the paper's model), 'error' is the paper's score, against the posterior mean.
+    annotations; 'error' is the estimated true RMS error over all targets, with its 90 % interval; 'P(best)' is the
+    probability of the smallest error, of copies together. Five lines follow: which is best, its error, the next, what
+    this rests on, and what to bear in mind. With '--centre prior' (and in projects of the paper's model), 'error' is
+    the paper's score, against the posterior mean.
     """
     from warpgauge.evaluation import evaluate_project
     from warpgauge.project import Project
