@@ -147,7 +147,7 @@ def far_marks(located: LocatedAnnotations) -> list[FarMark]:
 
 
 def offsets_of(fused: FusedPlacements) -> list[RaterOffset]:
-    """Return the raters whose offset is larger than chance allows (1 in 100 for all raters together)."""
+    """Return the raters whose offset is larger than chance allows (1 in 100 for all raters), the largest first."""
     offsets = []
     for name, offset, error in zip(fused.raters, fused.bias, fused.bias_se, strict=True):
         if not (np.isfinite(error).all() and (error > 0).all()):
@@ -155,7 +155,7 @@ def offsets_of(fused: FusedPlacements) -> list[RaterOffset]:
         p = float(beyond(float(np.square(offset / error).sum()), len(offset)))
         if p < _OFFSET_LEVEL / len(fused.raters):
             offsets.append(RaterOffset(name, offset, error, float(np.linalg.norm(offset)), p))
-    return offsets
+    return sorted(offsets, key=lambda offset: -offset.size)
 
 
 def intra_rater(state: State, rater: str) -> IntraRater | None:

@@ -60,7 +60,7 @@ def _transforms(state: State) -> dict[str, int]:
     return {name: record.generation for name, record in state.transforms.items()}
 
 
-def audit_round(project: Project, state: State, expected: Callable[[], Posterior]) -> DrawAudit | None:
+def audit_round(project: Project, state: State, expected: Callable[[State], Posterior]) -> DrawAudit | None:
     """Draw a round; None where no target is left.
 
     The posterior of the answers that are not sealed is asked for where transforms disagree.
@@ -126,7 +126,7 @@ def audit_places(project: Project) -> tuple[Floats, Ints]:
     return np.where((stands_in >= 0)[:, None], candidates[stands_in], targets), stands_in
 
 
-def _sizes(project: Project, state: State, places: Floats, expected: Callable[[], Posterior]) -> Floats:
+def _sizes(project: Project, state: State, places: Floats, expected: Callable[[State], Posterior]) -> Floats:
     """Sizes by the differences of the transforms that can be read; even where fewer than two can be.
 
     Sizes follow what earlier answers say and are above 0 everywhere, so that verdicts on any two transforms stay exact.
@@ -138,7 +138,7 @@ def _sizes(project: Project, state: State, places: Floats, expected: Callable[[]
     if len(mapped) < 2:
         return np.ones(len(places))
     values = np.stack(mapped)
-    posterior = expected()
+    posterior = expected(state)
     noise = default_covariance(project.fixed_grid, project.settings)
     # Where a transform is not defined it counts as no registration, as in the verdict.
     values = np.where(np.isfinite(values).all(axis=2, keepdims=True), values, posterior.prior.prior_mean(places))

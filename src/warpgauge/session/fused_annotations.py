@@ -201,7 +201,8 @@ def located_annotations(
             groups.append(group)
     if not groups:
         return LocatedAnnotations((), Annotations.empty(d), ())
-    fixed = np.array([_fixed_point(group) for group in groups])
+    # Their point of the fixed image, or the mean of imported ones that differ.
+    fixed = np.array([np.mean(sorted({mark.fixed_point for mark in group}), axis=0) for group in groups])
     moving = np.array([group[0].placement.moving for group in groups])
     covariances = np.array([group[0].placement.covariance for group in groups])
     several = [row for row, group in enumerate(groups) if len(group) > 1]
@@ -248,12 +249,6 @@ def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -
 def standing_generations(state: State) -> set[int]:
     """Return the generations of the marks that the model uses."""
     return {mark.generation for marks in standing_marks(state).values() for mark in marks}
-
-
-def _fixed_point(group: tuple[Mark, ...]) -> Floats:
-    """Return the point of the fixed image that marks are about: theirs, or the mean where they differ."""
-    points = {mark.fixed_point for mark in group}
-    return np.array(points.pop()) if len(points) == 1 else np.mean([mark.fixed_point for mark in group], axis=0)
 
 
 def _linear(fixed: Floats, moving: Floats) -> Floats:

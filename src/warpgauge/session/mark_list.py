@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.core.calibration import scaled_left_out
 from warpgauge.core.factors import mahalanobis
 from warpgauge.core.slips import Screening, limit
@@ -23,14 +22,10 @@ class ListRow:
     """One mark and how it fits the others."""
 
     query: int
-    location: int
     rater: str
     fixed_point: Floats
     moving_point: Floats
     covariance: Floats
-    half_lengths: Floats
-    """Of its ellipse at level ``1 - alpha``, with directions in the columns of ``axes``."""
-    axes: Floats
     alpha: float
     residual: Floats
     """Placement less what the marks at all other locations predict there."""
@@ -99,7 +94,6 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
         # As if normal, as evaluation.diagnose does: under heavy tails few slips would stand out.
         p = float(beyond(square, d))
         distance = float(np.linalg.norm(residual))
-        half_lengths, axes = ellipse_from_covariance(covariance, placement.alpha)
         outlier = screening is not None and square > limit(d)
         sentence = ""
         if outlier:
@@ -110,13 +104,10 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
         rows.append(
             ListRow(
                 query=mark.query.number,
-                location=mark.query.location,
                 rater=mark.rater,
                 fixed_point=np.array(mark.fixed_point),
                 moving_point=np.array(placement.moving),
                 covariance=covariance,
-                half_lengths=half_lengths,
-                axes=axes,
                 alpha=placement.alpha,
                 residual=residual,
                 distance=distance,

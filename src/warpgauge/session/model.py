@@ -187,10 +187,11 @@ class Model:
         suggester = self._live[1]
         suggester.follow(wanted_records(state, self.default_covariance, with_answers=not fixed))
         suggester.close(state, with_answers=not fixed)
-        if fixed:
-            # The list does not depend on the answers: all that is known is the prior.
-            nothing = Annotations.empty(self.project.d)
-            suggester.weigh(State(), lambda: suggester.prior.condition(nothing))
-        else:
-            suggester.weigh(state, lambda: self.view(state, None).posterior)
+        suggester.weigh(State() if fixed else state, lambda: self.expected(state))
         return suggester
+
+    def expected(self, state: State) -> Posterior:
+        """Return by what questions are chosen and drawn: the answers, or nothing where places depend on none."""
+        if not self.fixes_places(state):
+            return self.view(state, None).posterior
+        return self.untaught_prior(state).condition(Annotations.empty(self.project.d))

@@ -9,7 +9,6 @@ import numpy as np
 
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import thinned_rows
-from warpgauge.core.gains import entropy_constant
 from warpgauge.core.process import Posterior, TransformationPrior
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
@@ -24,7 +23,6 @@ from warpgauge.session.landmark_exchange import fused_landmarks, own_landmarks, 
 from warpgauge.session.mark_list import ListRow, list_rows
 from warpgauge.session.model import Model, View
 from warpgauge.session.queries import (
-    locations_in_list,
     open_queries,
     placed_count,
     region_radius,
@@ -37,11 +35,10 @@ CURVE_TARGETS = 300
 
 @dataclass(frozen=True)
 class StopRule:
-    """A stop rule: its limit, its current value, whether it is met, and a sentence about it."""
+    """A stop rule: its limit, whether it is met, and a sentence about it."""
 
     name: str
     limit: float
-    value: float | None
     met: bool
     sentence: str
 
@@ -59,11 +56,7 @@ class Curve:
 
     annotations: np.ndarray
     mean_sd: Floats
-    """Mean over the targets of the standard deviation, world units, (L + 1,)."""
-    mean_entropy: Floats
-    """Mean over the targets of the entropy, nats, (L + 1,)."""
-    targets: int
-    """A fixed sample of so many targets was used."""
+    """Mean of the standard deviation over a fixed sample of the targets, world units, (L + 1,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +67,6 @@ class Progress:
     """Locations that the model rests on, or will when what is sealed is opened."""
     queries: int
     """Length of the shared list."""
-    locations: int
-    """The same without repeats and what is for one rater only."""
     answered: int
     """Of the rater asked about, or of all, as the three that follow."""
     placed: int
@@ -101,8 +92,6 @@ class Progress:
     """Where the weights of the model come from, in a sentence."""
     next_refit: int | None
     """Number of annotations at which they are refitted next."""
-    scale: float
-    """Factor on the posterior covariance from the leave-one-out calibration."""
     region: float
     """Standard deviations times this are the half-width of the region at the project's level: what "±" means."""
 
@@ -113,15 +102,11 @@ def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve
     A location that was annotated again counts from its first annotation on with what all of them say.
     """
     points = targets[thinned_rows(len(targets), CURVE_TARGETS, seed)]
-    variances, logs = posterior.conditioned.history(points)
+    variances = posterior.conditioned.history(points)[0]
     if posterior.spots is not posterior.annotations:
-        spots_so_far = np.concatenate([[0], np.maximum.accumulate(posterior.spot_of) + 1])
-        variances = variances[spots_so_far]
-        logs = logs[spots_so_far]
-    d = posterior.d
-    entropies = 0.5 * logs + entropy_constant(d) + 0.5 * d * np.log(posterior.scale)
+        variances = variances[np.concatenate([[0], np.maximum.accumulate(posterior.spot_of) + 1])]
     mean_sd = np.sqrt(posterior.scale * variances).mean(axis=1)
-    return Curve(np.arange(len(mean_sd)), mean_sd, entropies.mean(axis=1), len(points))
+    return Curve(np.arange(len(mean_sd)), mean_sd)
 
 
 def stop_rules(settings: Settings, units: str, placed: int, mean_sd: float) -> tuple[StopRule, ...]:
@@ -130,13 +115,13 @@ def stop_rules(settings: Settings, units: str, placed: int, mean_sd: float) -> t
     if settings.budget is not None:
         met = placed >= settings.budget
         sentence = f"{placed} of the budget of {settings.budget} landmarks {'is' if placed == 1 else 'are'} placed."
-        rules.append(StopRule("budget", settings.budget, placed, met, sentence))
+        rules.append(StopRule("budget", settings.budget, met, sentence))
     limit = settings.stop_mean_sd
     if limit is not None:
         met = mean_sd < limit
         now = f"The mean standard deviation over the targets, {mean_sd:.3g} {units}"
         sentence = f"{now}, is {'below' if met else 'not yet below'} {limit:.3g} {units}."
-        rules.append(StopRule("mean_sd", limit, mean_sd, met, sentence))
+        rules.append(StopRule("mean_sd", limit, met, sentence))
     return tuple(rules)
 
 
@@ -275,19 +260,14 @@ class Overview:
             reasons = [rule.plain if shows_own and not apart else rule.sentence for rule in shared if rule.met]
             if self._model.suggester(state).left() == 0:
                 reasons.append("No candidate is left to ask for.")
-            if apart:  # others have made the list longer
-                queries = locations = len(state.trails.get(str(rater), ()))
-            else:
-                queries = len(state.queries)
-                locations = len(locations_in_list(state))
             if rater is not None and apart:
                 weights, next_fit = self.blindness.weights(state, rater)
             else:
                 weights, next_fit = self._weights(state)
             return Progress(
                 annotations=len(view.located),
-                queries=queries,
-                locations=locations,
+                # Raters who are kept apart must not see that others have made the list longer.
+                queries=len(state.trails.get(str(rater), ()) if apart else state.queries),
                 answered=placed + skipped,
                 placed=placed,
                 skipped=skipped,
@@ -304,7 +284,6 @@ class Overview:
                 median_seconds=median_seconds(state, rater),
                 weights=weights,
                 next_refit=next_fit,
-                scale=view.posterior.scale,
                 region=region_radius(view.posterior, settings.alpha),
             )
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats, as_points
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
@@ -240,18 +239,12 @@ class Questions(Overview):
         if draw(seed, "drawn", rank) < settings.audit:
             if not needs_round(self.project, state):
                 return [audit_question(state, state.audits[-1], gain)]
-            drawn = audit_round(self.project, state, lambda: self._expected(state))
+            drawn = audit_round(self.project, state, self._model.expected)
             if drawn is not None:  # else no target is left
                 return [drawn, audit_question(state, drawn, gain)]
         point = tuple(self.project.candidates[candidate].tolist())
         number = len(state.queries)
         return [Ask(rater=PROGRAM, query=number, point=point, candidate=candidate, origin="suggested", gain=gain)]
-
-    def _expected(self, state: State) -> Posterior:
-        """Return what audit questions are drawn by: nobody's answers where the list depends on none."""
-        if not self._model.fixes_places(state):
-            return self._model.view(state, None).posterior
-        return self._model.untaught_prior(state).condition(Annotations.empty(self.project.d))
 
 
 def asked_by_organiser(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from warpgauge.core.annotations import Annotations
 from warpgauge.core.process import Posterior
 from warpgauge.project import Project
 from warpgauge.session.agreement import FarMark, RaterOffset, far_marks, offsets_of
@@ -13,11 +12,6 @@ def view_of(project: Project, rater: str | None = None) -> View:
     """Return the annotations of all raters, fused, or of one, with the posterior given them."""
     with project.lock:
         return Model(project).view(project.state, rater)
-
-
-def annotations_of(project: Project, rater: str | None = None) -> Annotations:
-    """Return all annotations, raters fused where several answered, or one rater's own with their covariances."""
-    return view_of(project, rater).located.annotations
 
 
 def posterior_of(project: Project, rater: str | None = None) -> Posterior:

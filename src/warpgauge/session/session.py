@@ -68,32 +68,18 @@ class Start:
 
 
 class Session(Questions):
-    """Work on a project, for one rater or for a server that speaks for many.
+    """Work on a project, for one ``rater`` or for a server that speaks for many.
 
     One `Session` serves any number of raters and threads, and follows what other processes write. A refit, or another
     rater's answer, never changes what a rater is looking at: prediction and `view` stay those of the moment at which
     the query was handed out (by `next_query`, `another`, `previous`, `go_to`), until the next one is. When a method
     that saves returns, what it saved is on the disk.
 
-    Parameters
-    ----------
-    project : Project
-    rater : str, optional
-        Who acts where a call does not say.
-    auto_refit : bool
-        Refit the weights within `next_query` when that is due. A server may switch this off and call
-        `refit_if_due` from another thread instead, so that nobody waits.
-    question : callable, optional
-        Given a `Doubt` and a rater, returns what to ask before a placement that looks like a slip is saved, or None.
-        What is asked raises `UnconfirmedError`, unless the placement is confirmed. By default nobody is asked: such a
-        placement is saved with a `SuspiciousDataWarning`. The log flags it either way.
-
-    Attributes
-    ----------
-    notes : list of str
-        What went wrong without harm, as a refit that failed.
-    blindness : Blindness
-        What each rater may receive.
+    Weights are refitted within `next_query` when that is due, unless a server switches ``auto_refit`` off and calls
+    `refit_if_due` from another thread, so that nobody waits; `notes` has refits that failed. A ``question``, given a
+    `Doubt` and a rater, returns what to ask before a placement that looks like a slip is saved, or None: then
+    `UnconfirmedError` is raised unless the placement is confirmed. Without one such a placement is saved with a
+    `SuspiciousDataWarning`. The log flags it either way.
     """
 
     def __init__(
@@ -163,31 +149,14 @@ class Session(Questions):
     ) -> Saved:
         """Save where the rater sees the match; for a query that is placed already, save the change.
 
-        Parameters
-        ----------
-        query : int or Query or None
-            None: a landmark of the rater's own choice, at ``fixed``; only this rater has it.
-        moving : (d,) array or Placement
-            In the moving image's world; a `Placement` says its uncertainty and its place itself.
-        covariance : (d, d) array, optional
-        fixed : (d,) array, optional
-            The place in the fixed image that was chosen within the circle of the query (`Query.radius`); without it, a
-            place that was chosen before stays, else it is the point of the query.
-        radius : float, optional
-            Of a disc or ball; the project's default radius where nothing is given.
-        ellipse : (half_lengths, axes), optional
-            Drawn to hold the match with probability ``1 - alpha``; axes are orthonormal columns.
-        alpha : float, optional
-            The project's by default.
-        name : str
-            What a place of one's own choice is, for lists and exports.
-        confirmed : bool
-            The rater was asked about a placement outside the image or far from a prediction that is known well, and
-            keeps it; see ``question`` of the session.
-        duration : float, optional
-            Seconds.
-        base_generation : int, optional
-            ``Query.generation``: a change by the same rater since then raises `ConflictError`.
+        The match is ``moving``, in the moving image's world, with an uncertainty as `drawn` takes it, or a `Placement`,
+        which says all itself. ``fixed`` is the place that was chosen within the circle of the query (`Query.radius`);
+        without it, a place that was chosen before stays, else it is the point of the query. With None for a query it is
+        a landmark of the rater's own choice at ``fixed``, with a ``name``, which only this rater has.
+
+        A placement outside the image, or far from a prediction that is known well, is asked about unless it is
+        ``confirmed``. With ``base_generation``, that of the query, a change by the same rater since then raises
+        `ConflictError`. The ``duration`` is in seconds.
         """
         if not isinstance(moving, Placement):
             moving = self.drawn(moving, covariance, ellipse=ellipse, radius=radius, alpha=alpha, fixed=fixed)
@@ -456,15 +425,9 @@ class Session(Questions):
     ) -> tuple[Event, ...]:
         """Take landmarks in as answers, all or none; one `undo` takes them back.
 
-        Parameters
-        ----------
-        landmarks : Landmarks
-            As `read_landmarks` gives them with the project's grids. Rows without a covariance get that of a plain
-            click; rows that are switched off come in disabled.
-        rater : str, optional
-            Who placed them, where the landmarks do not say or say otherwise.
-        shared : bool
-            Ask the other raters for these locations too.
+        They are as `read_landmarks` gives them with the project's grids. Rows without a covariance get that of a plain
+        click; rows that are switched off come in disabled. The ``rater`` placed them where they do not say or say
+        otherwise. With ``shared`` the other raters are asked for these locations too.
         """
         with self.project.lock:
             return self.project.append(*import_events(self.project, self.project.state, landmarks, rater, shared))
