@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,8 @@ import numpy as np
 import pytest
 import tifffile
 
-from warpgauge.io.images import pyramid
 from warpgauge.project import Project
-from warpgauge.web import app_state
-from web.page_tools import Sheet, open_sheet, says, wait_in_page
+from web.page_tools import Sheet, open_sheet, wait_in_page
 from web.server_tools import Served, lattice, served
 
 SIZE = 4096
@@ -174,59 +171,9 @@ def test_tiles_that_nobody_wants_any_more_are_given_up_and_never_drawn(browser: 
     sheet.close()
 
 
-def test_an_image_without_overview_says_how_far_it_is(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the coarse levels of a file without a pyramid are made, page and terminal give a growing share."""
-    rows, columns = np.indices((1024, 1024)) // 16
-    full = ((rows * 7 + columns * 13) % 200 + 30).astype(np.uint8)
-    tifffile.imwrite(tmp_path / "fixed.tif", full)
-    tifffile.imwrite(tmp_path / "moving.tif", 255 - full)  # of two of the same content only one would be reduced
-    points = lattice((100, 100), (900, 900), (6, 6))
-    Project.create(tmp_path / "p", fixed=tmp_path / "fixed.tif", moving=tmp_path / "moving.tif", candidates=points,
-                   targets=points, settings={"guided_start": False}).close()  # fmt: skip
-    # A file counts as large from 300 kB on and is read in eight parts, each of which waits for the test.
-    steps, halve = threading.Semaphore(0), pyramid.halve
-
-    def slowly(*given: Any) -> Any:
-        steps.acquire()
-        return halve(*given)
-
-    monkeypatch.setattr(pyramid, "_KEEP_BYTES", 300_000)
-    monkeypatch.setattr(pyramid, "_BLOCK_BYTES", 64 * 2048)
-    monkeypatch.setattr(pyramid, "_BLOCK_ROWS", 64)
-    monkeypatch.setattr(pyramid, "halve", slowly)
-    monkeypatch.setattr(app_state, "QUIET_SECONDS", 0.0)
-    lines: list[str] = []
-    server = Served(tmp_path / "p", "ada", tell=lines.append)
-    try:
-        sheet = Sheet(browser, server.links["ada"])
-        told = [sheet.page.locator(f"#{side} .overview") for side in ("fixed", "moving")]
-        for one in told:
-            one.filter(has_text="0 %").wait_for()
-        steps.release(3)
-        shares = "() => [...document.querySelectorAll('.overview')].map((e) => parseInt(e.textContent.match(/\\d+ %/)))"
-        sheet.page.wait_for_function(f"() => ({shares})().reduce((sum, one) => sum + one, 0) >= 36")  # 3 of 8 parts
-        says(told[0], "no overview")
-        assert any("Making an overview of" in line and "pyramid" in line for line in lines)
-        steps.release(1000)
-        for one in told:
-            one.wait_for(state="hidden")
-        sheet.wait_for_query(1)
-        assert {line for line in lines if line.endswith("is made.")} == {
-            "The overview of fixed.tif is made.",
-            "The overview of moving.tif is made.",
-        }
-        assert sheet.problems == []
-        sheet.close()
-    finally:
-        steps.release(1000)
-        server.stop()
-
-
 def test_the_picture_comes_before_the_question(browser: Any, server: Served) -> None:
     """While the first question is still computed, both images are there already, whole; it is asked for after that."""
-    desk = server.launch.app.state.desk
+    desk = server.launch.site.projects.latest()
     sheet = Sheet(browser, server.links["ben"])
     sheet.wait_for_query(1)
     sheet.requests.clear()

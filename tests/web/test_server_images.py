@@ -10,6 +10,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import SimpleITK as sitk  # noqa: N813  (its own documentation's name)
+import tifffile
 from PIL import Image
 
 from warpgauge.project import Project
@@ -135,3 +136,26 @@ def test_values_that_are_not_finite_are_served_as_nothing(tmp_path: Path) -> Non
     assert np.all(plane[~there] == 0)
     assert np.abs(info["scale"] * plane[there] + info["offset"] - image[5][there]).max() < 0.01
     assert wild.max() == 65535
+
+
+def test_the_overview_of_a_large_file_is_there_before_anybody_looks(tmp_path: Path) -> None:
+    """A file of more than 64 MB without coarse levels: its overview is kept by `new`, and a server reads it there."""
+    rows, columns = np.indices((8300, 8200), dtype=np.uint16) // 100
+    full = ((rows * 7 + columns * 13) % 200 + 30).astype(np.uint8)
+    tifffile.imwrite(tmp_path / "fixed.tif", full)
+    tifffile.imwrite(tmp_path / "moving.tif", full[::20, ::20])
+    points = np.random.default_rng(0).uniform(500, 7500, (12, 2))
+    paths = {name: tmp_path / f"{name}.tif" for name in ("fixed", "moving")}
+    spacing = {"fixed": 1.0, "moving": 20.0}
+    Project.create(tmp_path / "p", **paths, candidates=points, targets=points, spacing=spacing, units="px").close()
+    (kept,) = (tmp_path / "p" / "cache").glob("overview-*.npy")
+    written = kept.stat().st_mtime_ns
+    with served(tmp_path / "p") as server:
+        client = server.client()
+        coarsest = info_of(client, "fixed")["levels"][-1]
+        shown = get_tile(client, "fixed", "u1", level=len(info_of(client, "fixed")["levels"]) - 1)[..., 0]
+    assert shown.shape == (coarsest["size"][1], coarsest["size"][0])
+    blocks = np.array(full[50::100, 50::100], dtype=float)  # of one value each
+    at = np.ix_(*(((np.arange(n) * 100 + 50) / coarsest["spacing"][0]).astype(int) for n in blocks.shape))
+    assert np.corrcoef(shown[at].ravel(), blocks.ravel())[0, 1] > 0.9
+    assert kept.stat().st_mtime_ns == written

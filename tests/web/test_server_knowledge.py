@@ -28,7 +28,6 @@ TABLE: dict[str, tuple[int, int, int]] = {
     "get api/map/blended?transform=x": (401, 403, 404),
     "get api/marks/mine": (401, 200, 422),
     "get api/marks/all": (401, 403, 200),
-    "get api/overviews": (401, 200, 200),
     "get api/places": (401, 403, 422),
     "post api/places": (401, 403, 422),
     "get api/previous": (401, 200, 404),

@@ -19,7 +19,7 @@ from warpgauge.io.files import sync_folder
 from warpgauge.io.images import Image, read_image
 from warpgauge.project.document import Document, ImageRecord, write_document
 from warpgauge.project.foregrounds import missing_area, store_foreground
-from warpgauge.project.images import RELINKED, Spacing, copy_into, record_of, relative_path, unwritable
+from warpgauge.project.images import RELINKED, Spacing, copy_into, overview_file, record_of, relative_path, unwritable
 from warpgauge.project.log import now
 from warpgauge.project.permission import permit_new
 from warpgauge.project.points import PointSet, Progress, make_candidates, make_targets, read_on_grid, store
@@ -106,6 +106,8 @@ def build(
             # A copy of DICOM has other headers, and so another hash.
             stored = read_image(fresh / path, spacing=spacings.get(role), units=unit) if copied else image
             records[role] = record_of(stored, path, copied, spacings.get(role), unit)
+            if role in spacings:  # or whoever sees a large image first would wait for its coarse levels
+                image.make_overview(overview_file(fresh, records[role].content_hash))
         areas = {}
         for side, foreground in foregrounds.items():
             areas[side] = store_foreground(fresh, side, foreground, from_mask=f"{side}_mask" in images)

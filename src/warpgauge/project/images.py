@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -221,3 +222,8 @@ def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_ch
 def unwritable(folder: Path, error: OSError) -> StorageError:
     """Report that something could not be written into the project's folder."""
     return StorageError(f"Nothing could be written in {str(folder)!r}: {one_line(error)}; free space or change rights.")
+
+
+def overview_file(folder: Path, content_hash: str) -> Path:
+    """Return the file of a project that keeps the overview of an image without coarse levels."""
+    return folder / "cache" / f"overview-{hashlib.sha256(content_hash.encode()).hexdigest()[:16]}.npy"

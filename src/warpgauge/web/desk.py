@@ -19,6 +19,7 @@ from warpgauge.core.suggestion import compile_loops
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import AuditWatch
 from warpgauge.project import Doubt, NotAllowedError, Project
+from warpgauge.project.images import overview_file
 from warpgauge.session import Session
 from warpgauge.web.beside import BESIDE
 from warpgauge.web.overlays import Overlays
@@ -60,8 +61,8 @@ class Desk:
             "moving": TiledImage(project.image("moving"), images["moving"].content_hash),
         }
         if not project.readonly:
-            for picture in self.pictures.values():
-                picture.image.keep_overview(project.folder / "cache" / f"overview-{picture.version}.npy")
+            for side, picture in self.pictures.items():
+                picture.image.keep_overview(overview_file(project.folder, images[side].content_hash))
         self.nbytes = _BESIDE_IMAGES + sum(picture.nbytes for picture in self.pictures.values())
         self.session = Session(project, auto_refit=False, question=self._question)
         self.overlays = Overlays(project, self.pictures)

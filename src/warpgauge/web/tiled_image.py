@@ -42,13 +42,6 @@ class ChannelAnswer(Given):
     window: list[float]
 
 
-class OverviewAnswer(Given):
-    """How many rows of the overview of an image without coarse levels are made, and of how many; else 0 of 0."""
-
-    done: int
-    rows: int
-
-
 class ImageAnswer(Given):
     """An image: where it lies, and how its tiles are read (``value = scale * sample + offset``).
 
@@ -68,7 +61,6 @@ class ImageAnswer(Given):
     window: list[float]
     apart: list[ChannelAnswer]
     levels: list[Level]
-    overview: OverviewAnswer
     tile: int
     version: str
     name: str
@@ -178,16 +170,10 @@ class TiledImage:
             window=window,
             apart=channels,
             levels=[Level(size=list(g.size), spacing=g.spacing.tolist(), origin=g.origin.tolist()) for g in levels],
-            overview=self.overview(),
             tile=TILE,
             version=self.version,
             name=self.image.path.name,
         )
-
-    def overview(self) -> OverviewAnswer:
-        """Return how much of the overview is made."""
-        done, rows = self.image.overview
-        return OverviewAnswer(done=done, rows=rows)
 
     def plane_shape(self, axis: int, index: int, level: int) -> tuple[int, int]:
         """Rows and columns of a plane; raises where there is none."""

@@ -18,7 +18,7 @@ from warpgauge.session.prior import default_radius
 from warpgauge.web.desk import Visiting
 from warpgauge.web.overlays import MapKind
 from warpgauge.web.planes import RAW, Axis, Channels, LevelNumber, Small, parsed_part, plane_response, shape_headers
-from warpgauge.web.tiled_image import ImageAnswer, OverviewAnswer
+from warpgauge.web.tiled_image import ImageAnswer
 from warpgauge.web.wire import Given, Role, Side
 
 MOST_POINTS = 100
@@ -60,13 +60,6 @@ class ProjectAnswer(Given):
     images: Images
 
 
-class OverviewsAnswer(Given):
-    """How far the overviews of both images are."""
-
-    fixed: OverviewAnswer
-    moving: OverviewAnswer
-
-
 class LinkedAnswer(Given):
     """Points in the other image; null where there is none."""
 
@@ -104,13 +97,6 @@ def project(visit: Visiting) -> ProjectAnswer:
         ),
         images=Images(fixed=desk.pictures["fixed"].describe(), moving=desk.pictures["moving"].describe()),
     )
-
-
-@router.get("/overviews")
-def overviews(visit: Visiting) -> OverviewsAnswer:
-    """Return the progress of the overviews of images without coarse levels; tiles wait for them."""
-    pictures = visit.desk.pictures
-    return OverviewsAnswer(fixed=pictures["fixed"].overview(), moving=pictures["moving"].overview())
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,10 @@ class Image:
         """Keep the overview in a file, so that other processes need not make it again; it may be deleted any time."""
         self._pyramid.kept_at = file
 
+    def make_overview(self, file: Path) -> None:
+        """Make the overview now, where there is no coarse level, and keep it in a file."""
+        self._pyramid.make(file)
+
     def read(self, level: int = 0) -> Array:
         """Return a whole level as an array ``[y, x(, c)]`` or ``[z, y, x]``."""
         shape = self.level_grid(level).shape

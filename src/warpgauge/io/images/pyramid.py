@@ -66,6 +66,12 @@ def level_grid(level: StoredLevel, base: Grid) -> Grid:
     )
 
 
+def _write(file: Path, overview: Array) -> None:
+    data = io.BytesIO()
+    np.save(data, overview, allow_pickle=False)
+    write_whole(file, data.getbuffer())
+
+
 class Pyramid:
     """All levels of an image, by region.
 
@@ -114,11 +120,20 @@ class Pyramid:
             if found is None:
                 found = self._whole(level)
                 with suppress(OSError):
-                    data = io.BytesIO()
-                    np.save(data, found, allow_pickle=False)
-                    write_whole(self.kept_at, data.getbuffer())
+                    _write(self.kept_at, found)
         self._advance(self.overview[1])
         return found
+
+    def make(self, file: Path) -> None:
+        """Make the overview now, where the file of the image has none, and keep it in a file."""
+        self.kept_at = file
+        if self._first is None:
+            return
+        if self._first in self._kept:
+            file.parent.mkdir(exist_ok=True)
+            _write(file, self._kept[self._first])
+        else:
+            self._kept[self._first] = self._shared(self._first)
 
     def _read(self, level: int) -> Array | None:
         """Return the overview as it was kept, or None where there is none of this shape and type."""

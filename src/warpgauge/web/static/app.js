@@ -11,7 +11,7 @@ import { giveFocusBack, listenToKeys, showFocusToKeys } from "./keys.js";
 import { lookAtWhole } from "./looking.js";
 import { Legend } from "./maps.js";
 import { Keys, Menu } from "./menu.js";
-import { buildPane, watchOverviews } from "./panes.js";
+import { buildPane } from "./panes.js";
 import { poseByRows } from "./pose.js";
 import { Drawer } from "./review.js";
 import { SIDES, Stage } from "./stage.js";
@@ -57,7 +57,6 @@ async function open() {
     void refresh();
   });
   for (const side of SIDES) buildPane(annotator, side);
-  void watchOverviews(stage);
 
   /** Panels never lie over each other. @param {Leaf | null} leaf */
   const openDrawer = (leaf) => store.set({ drawer: leaf, menu: false });

@@ -13,8 +13,6 @@ import { byId } from "./words.js";
 const LONGEST = 132;
 const ROOM = 380;
 const ZOOMED = 1.5;
-/** Milliseconds between two looks at how far the overviews are that the server makes. */
-const AGAIN = 400;
 
 /** @param {Annotator} annotator @param {Side} side */
 export function buildPane(annotator, side) {
@@ -91,29 +89,4 @@ function addOverview(stage, side) {
     go(event);
   });
   canvas.addEventListener("pointermove", (event) => event.buttons !== 0 && go(event));
-}
-
-/** Say how far the overviews are that the server makes of large images without coarse levels: tiles wait for them. @param {Stage} stage */
-export async function watchOverviews(stage) {
-  const { fixed, moving } = stage.images;
-  let known = { fixed: fixed.overview, moving: moving.overview };
-  for (;;) {
-    let made = true;
-    for (const side of /** @type {const} */ (["fixed", "moving"])) {
-      const { done, rows } = known[side];
-      stage.sources[side].waits = done < rows;
-      made &&= done >= rows;
-      const line = byId(side).querySelector(".overview");
-      if (line instanceof HTMLElement) {
-        line.hidden = done >= rows;
-        line.textContent = line.hidden ? "" : `This file has no overview, so one is made: ${Math.floor((100 * done) / rows)} %`;
-      }
-    }
-    stage.drawSoon();
-    if (made) return;
-    await new Promise((go) => setTimeout(go, AGAIN));
-    const next = await stage.api.get("/api/overviews").catch(() => null);
-    if (!next) return; // refused: there is a sentence about it elsewhere
-    known = next;
-  }
 }

@@ -37,8 +37,6 @@ export class TileSource {
     /** @type {Map<string, number>} */
     this.failed = new Map();
     this.bytes = 0;
-    /** Whether the server makes an overview first: until then tiles would only keep it from answering anything else. */
-    this.waits = false;
     /** @type {{colours: Colours, tables: Uint8ClampedArray[]} | null} */
     this.tables = null;
     /** Channels that are shown, of an image that has them apart. */
@@ -148,7 +146,6 @@ export class TileSource {
   }
 
   pump() {
-    if (this.waits) return;
     // The coarsest first and alone: on a slow line it is there while the fine ones would still share the way with it.
     const coarsest = this.image.levels.length - 1;
     const first = [...this.wanted].some(([key, { level }]) => level === coarsest && !this.tiles.has(key) && !this.failed.has(key));
