@@ -116,7 +116,7 @@ def test_the_review_filters_and_the_end_tells_what_was_reached(browser: Any, tmp
         page = sheet.page
         page.locator("#finish button[data-look]").first.wait_for()
         sheet.settle()
-        says(page.locator("#finish [data-reached]"), "9 placed. ")
+        says(page.locator("#finish [data-reached]"), "9 of the budget of 9 landmarks are placed.")
         assert "nats" not in page.locator("#finish").text_content()
         with page.expect_download() as taken:
             page.locator("#finish button[data-download=mine]").click()

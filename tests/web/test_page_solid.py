@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nibabel as nib
 import numpy as np
 import pytest
 
@@ -220,6 +221,17 @@ def test_a_place_chosen_in_any_plane_takes_both_images_there(browser: Any, serve
         assert cell.placement is not None
     assert sheet.problems == []
     sheet.close()
+
+
+def test_a_volume_is_shown_by_what_lies_within_the_body_and_not_by_the_air_around_it(server: Served, me: str) -> None:
+    """The window begins above the noise of the air, and nothing of the body is clipped but its last half percent."""
+    images = server.client(me).get("/api/project").json()["images"]
+    for side in ("fixed", "moving"):
+        samples = np.asarray(nib.load(server.folder.parent / f"{side}.nii.gz").dataobj)
+        low, high = (end * images[side]["scale"] + images[side]["offset"] for end in images[side]["window"])
+        body = samples[samples > 150]
+        assert 40 < low < np.percentile(body, 25)
+        assert np.percentile(body, 98) < high
 
 
 def test_the_sliders_of_a_volume_span_the_values_that_it_has(browser: Any, server: Served, me: str) -> None:

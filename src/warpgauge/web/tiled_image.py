@@ -137,7 +137,7 @@ class TiledImage:
     def _window(self) -> list[float]:
         if self.image.channels > 1 and self.rescaling.dtype == "uint8":
             return [0.0, 255.0]
-        return self._as_sent(self.image.percentiles((1, 99)))
+        return self._as_sent(_window_of(self.image.percentiles(np.linspace(0, 100, 1001).tolist())))
 
     @cached_property
     def _channels(self) -> list[ChannelAnswer]:
@@ -220,3 +220,14 @@ class TiledImage:
 
         samples: NDArray[Any] = CACHE.get((self.version, axis, index, level, row, column), read)
         return samples
+
+
+def _window_of(quantiles: Floats) -> Floats:
+    """Return what is shown dark and bright at first, from equally spaced quantiles of the samples.
+
+    Where much of the box is empty (air around a head), what lies within it decides.
+    """
+    low, high = np.percentile(quantiles, (0, 99))
+    within = quantiles[quantiles > low + 0.05 * (high - low)]
+    ends = np.percentile(within, (1, 99.5)) if within.size < 0.8 * quantiles.size else np.percentile(quantiles, (1, 99))
+    return np.asarray(ends)

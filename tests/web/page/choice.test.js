@@ -4,7 +4,7 @@ import test from "node:test";
 import { aimOf, starts } from "../../../src/warpgauge/web/static/annotator.js";
 import { progressInWords } from "../../../src/warpgauge/web/static/bar.js";
 import { RINGS } from "../../../src/warpgauge/web/static/markeditor.js";
-import { isOpen, marksAgree } from "../../../src/warpgauge/web/static/organiser.js";
+import { inTurn, isOpen, marksAgree } from "../../../src/warpgauge/web/static/organiser.js";
 
 const query = { location: [100, 50], radius: 20, answer: null, own_choice: false, placed: 7, total: null };
 
@@ -37,4 +37,6 @@ test("marks that lie no farther apart than their regions explain agree; excluded
   assert.ok(isOpen({ marks: [mark(0), mark(9)], locked: false }));
   assert.ok(!isOpen({ marks: [mark(0), mark(9)], locked: true }));
   assert.ok(!isOpen({ marks: [mark(0), mark(1)], locked: false }));
+  const raters = ["ada", "ben", "cy"].map((rater) => ({ rater }));
+  assert.deepEqual([0, 1, 2, 3].map((query) => inTurn({ query, marks: raters }).marks[0].rater), ["ada", "ben", "cy", "ada"]);
 });

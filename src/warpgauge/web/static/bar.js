@@ -52,7 +52,7 @@ export function Top({ annotator, openDrawer }) {
     ${connection !== "ok" && html`<div id="offline" role="status">${offline}</div>`}
     <span class="spring"></span>
     <span id="query-number" class="figure" data-number=${number}>${words}</span>
-    <progress id="query-bar" max="1" value=${share} aria-label="Share of the marks that are likely to be needed"></progress>
+    ${words && html`<progress id="query-bar" max="1" value=${share} aria-label="Share of the marks that are likely to be needed"></progress>`}
     <span class="spring"></span>
     <span id="who" class="quiet clip" title=${`You are ${project.rater}, ${project.role}`}>${project.rater}</span>
     <button type="button" data-command="drawer" aria-pressed=${drawer !== null && drawer !== "organiser"} title="Review (D)" onClick=${() => openDrawer(drawer && drawer !== "organiser" ? null : "list")}><${Icon} name="drawer" /><span class="name">Review</span></button>

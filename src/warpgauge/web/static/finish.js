@@ -27,10 +27,10 @@ export function Finish({ annotator, openDrawer }) {
   const { home } = document.documentElement.dataset;
   const units = unitName(project.units);
   const flagged = rows.filter((row) => (!row.rater || row.rater === project.rater) && isFlagged(row));
-  const skipped = done.skipped ? `, ${done.skipped} skipped` : "";
+  const skipped = done.skipped ? ` ${done.skipped} skipped.` : "";
   return html`<div class="sheet">
     <h2>You are done. Thank you.</h2>
-    <p data-reached>${done.placed} placed${skipped}. ${done.reasons.join(" ")} ${progress && progressInWords(progress, units, extentOf(stage.images.fixed))[0]}</p>
+    <p data-reached>${done.reasons.join(" ")}${skipped} ${progress && progressInWords(progress, units, extentOf(stage.images.fixed))[0]}</p>
     <h3>Worth a second look</h3>
     ${flagged.length ? html`<div class="choices">${flagged.map((row) => html`<button type="button" data-look=${row.query} onClick=${() => void annotator.go(`/api/query/${row.query}`)}>Mark ${row.number}: ${reasonToLook(row, units)}</button>`)}</div>` : html`<p data-detectable>${nothingFound(detectable, units)}</p>`}
     <h3>Take with you</h3>

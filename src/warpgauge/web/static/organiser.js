@@ -33,6 +33,12 @@ export function isOpen({ marks, locked }) {
   return !locked && marks.length > 1 && !marksAgree(marks);
 }
 
+/** The marks begin with another rater at each place, so that a letter is nobody's. @param {Location} place @returns {Location} */
+export function inTurn(place) {
+  const first = place.marks.length > 0 ? place.query % place.marks.length : 0;
+  return { ...place, marks: [...place.marks.slice(first), ...place.marks.slice(0, first)] };
+}
+
 /** How exact a rater is, by questions with known answers and by repeats. @param {Certificate | null} found @param {string} unit @returns {string[]} */
 export function certificateWords(found, unit) {
   if (!found) return [];
@@ -68,6 +74,7 @@ export function Organiser({ annotator }) {
   };
   const read = () => trying(async () => {
     const [raters, locations] = await Promise.all([api.get("/api/raters"), api.get("/api/locations")]);
+    locations.locations = locations.locations.map(inTurn);
     const now = JSON.stringify([raters, locations]);
     if (now === seen.current) return;
     seen.current = now;
@@ -89,6 +96,8 @@ export function Organiser({ annotator }) {
   const open = locations.filter(isOpen).sort((one, other) => (other.max_distance ?? 0) - (one.max_distance ?? 0));
   const choose = (/** @type {Location} */ place) => {
     store.set({ judged: place });
+    // As near as shows how far apart they are.
+    if (place.max_distance !== null) stage.setSpan(Math.max(8 * place.max_distance, stage.extent / 10), 8);
     lookAtMark(stage, { location: place.location, point: place.fused?.point ?? place.marks[0]?.point ?? null });
   };
   /** @param {Location} place @param {"resolve" | "exclude" | "include" | "ask_again"} act @param {Record<string, unknown>} body @param {number} [at] */
@@ -156,7 +165,7 @@ function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit
       <progress max=${most} value=${one.placed} aria-label=${`Marks placed by ${one.name}`}></progress>
       <span>${workOf(one, budget)}</span>
       ${certificateWords(one.certificate, unit).map((words) => html`<span data-certificate>${words}</span>`)}
-      ${one.bias && html`<span class="quiet">typically ${rounded(Math.hypot(...one.bias))} ${unit} off from the others, always the same way</span>`}
+      ${one.bias && html`<span class="quiet">typically ${rounded(Math.hypot(...one.bias))} ${unit} off from the others on average</span>`}
       ${one.name !== stage.project.rater && html`<div class="row">
         <button type="button" data-act="link" onClick=${() => void register({ action: "add", name: one.name, role: one.role === "organiser" ? one.role : "rater" })}>${one.has_link ? "New link" : "Link"}</button>
         ${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => void register({ action: "revoke", name: one.name })}>Revoke</button>`}</div>`}</div>`)}</div>
