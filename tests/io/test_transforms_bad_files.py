@@ -115,7 +115,7 @@ def _control(*changes: tuple[str, str], order: int = 3) -> str:
     [
         ("t.txt", _elastix("AffineTransform", range(11), "(CenterOfRotationPoint 0 0 0)"), "has 12 parameters"),
         ("t.txt", _elastix("AffineTransform", range(12)), "no value of 'CenterOfRotationPoint'"),
-        ("t.txt", _elastix("AffineTransform", range(12), "(CenterOfRotationPoint 0 0)"), "must have 3 values"),
+        ("t.txt", _elastix("AffineTransform", range(12), "(CenterOfRotationPoint 0 0)"), "must be 3 numbers"),
         ("t.txt", _shift(("Parameters 3", "Parameters 4")), "promises 4"),
         ("t.txt", _elastix("BSplineTransform", range(9), elastix_grid(Grid((4, 4, 4)), 3)), "needs 192 parameters"),
         ("t.txt", _control(order=7), "order 1, 2 or 3"),

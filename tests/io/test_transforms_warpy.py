@@ -56,7 +56,7 @@ def test_a_chain_is_that_of_its_parts_between_pixel_corners(tmp_path: Path) -> N
     ("content", "words"),
     [
         ('{"type": "RealTransformSequence", "realTransform_0": 1}', "does not say its size"),
-        (warpy({"type": "AffineTransform3D", "affinetransform3d": [1.0]}), "12 numbers, not 1"),
+        (warpy({"type": "AffineTransform3D", "affinetransform3d": [1.0]}), "must be 12 numbers, but are 1"),
         (warpy({"type": "InverseRealTransform", "affinetransform3d": []}), "of type 'InverseRealTransform'"),
         (warpy({"type": "ThinplateSplineTransform", "srcPts": [[1.0]], "tgtPts": [[1.0]]}), "srcPts and tgtPts"),
         (warpy({"type": "AffineTransform3D", "affinetransform3d": [0, 0, 1, 0] * 3}), "mixes z into x"),

@@ -28,6 +28,7 @@ from warpgauge.errors import (
     WarpgaugeWarning,
     install_advice,
 )
+from warpgauge.geometry import Floats
 from warpgauge.io.inside import own_file
 
 PathLike = str | os.PathLike[str]
@@ -98,6 +99,19 @@ def read_text(path: PathLike, what: str, limit: int = TEXT_LIMIT) -> str:
         raise FileFormatError(
             f"{file.name!r} is not UTF-8 text (byte {error.start} is wrong), but a {what} is; save it as UTF-8."
         ) from error
+
+
+def finite_numbers(values: Any, name: str, what: str, count: int | None = None) -> Floats:
+    """Return numbers of a file, as text or as JSON has them, so many of them where ``count`` is given."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"{name!r}: some of {what} are not numbers.") from error
+    if not np.isfinite(numbers).all():
+        raise FileFormatError(f"{name!r}: some of {what} are not finite (NaN or infinity).")
+    if count is not None and numbers.size != count:
+        raise FileFormatError(f"{name!r}: {what} must be {count} numbers, but are {numbers.size}.")
+    return numbers
 
 
 def content_hash(path: PathLike) -> str:

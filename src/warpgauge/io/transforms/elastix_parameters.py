@@ -7,11 +7,9 @@ import tomllib
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-import numpy as np
-
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
-from warpgauge.io.files import allowed, one_line, read_text
+from warpgauge.io.files import allowed, finite_numbers, one_line, read_text
 
 _TOKEN = re.compile(r'"([^"]*)"|([^\s"]+)')
 _KEY = re.compile(r"[A-Za-z_]\w*\Z")
@@ -48,15 +46,7 @@ class ParameterTable:
         """Return finite numbers of a key, ``count`` of them where that is given."""
         if key not in self._values:
             raise FileFormatError(f"{self.path.name!r} has no value of {key!r}, which its transform needs.")
-        try:
-            numbers = np.array(self._values[key], dtype=np.float64).reshape(-1)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise FileFormatError(f"{self.path.name!r}: some values of {key!r} are not numbers.") from error
-        if not np.isfinite(numbers).all():
-            raise FileFormatError(f"{self.path.name!r}: some values of {key!r} are not finite (NaN or infinity).")
-        if count is not None and numbers.size != count:
-            raise FileFormatError(f"{self.path.name!r}: {key!r} must have {count} values, but has {numbers.size}.")
-        return numbers
+        return finite_numbers(self._values[key], self.path.name, f"the values of {key!r}", count).reshape(-1)
 
     def number(self, key: str, default: float) -> float:
         """Return one finite number, or the default where the key is missing."""

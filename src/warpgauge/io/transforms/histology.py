@@ -13,7 +13,7 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import read_text
+from warpgauge.io.files import finite_numbers, read_text
 from warpgauge.io.images import metaimage
 from warpgauge.io.limits import check_parts
 from warpgauge.io.transforms.lattice import DisplacementField, LandmarkSpline, Vectors
@@ -104,30 +104,17 @@ def _warpy_parts(entry: Any, name: str, depth: int) -> list[Transform]:
     if kind in _WRAPPERS:
         return _warpy_parts(entry.get("wrappedTransform"), name, depth + 1)
     if kind == "AffineTransform3D":
-        rows = _numbers(entry.get("affinetransform3d"), name, "its affine numbers")
-        if rows.size != 12:
-            _fail(name, f"an affine transform has 12 numbers, not {rows.size}")
-        rows = rows.reshape(3, 4)
+        rows = finite_numbers(entry.get("affinetransform3d"), name, "affinetransform3d", 12).reshape(3, 4)
         if np.any(rows[:2, 2]):
             _fail(name, "an affine transform mixes z into x and y, which a 2D image does not have")
         return [AffineTransform(rows[:2, :2], rows[:2, 3])]
     if kind == "ThinplateSplineTransform":
-        source = _numbers(entry.get("srcPts"), name, "the srcPts of a spline")
-        target = _numbers(entry.get("tgtPts"), name, "the tgtPts of a spline")
+        source = finite_numbers(entry.get("srcPts"), name, "srcPts")
+        target = finite_numbers(entry.get("tgtPts"), name, "tgtPts")
         if source.ndim != 2 or source.shape[0] != 2 or source.shape != target.shape:
             _fail(name, "a spline needs srcPts and tgtPts, x and then y of the same number of points")
         return [LandmarkSpline(source.T, target.T, "ThinPlateR2LogRSpline")]
     _fail(name, f"it has a transform of type {kind!r}; affine and thin-plate spline transforms are read")
-
-
-def _numbers(values: Any, name: str, what: str) -> Floats:
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.size == 0 or not np.isfinite(numbers).all():
-        _fail(name, f"{what} are not finite numbers")
-    return numbers
 
 
 RECORD = "postprocessing_params.json"

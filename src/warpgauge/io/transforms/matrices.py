@@ -9,7 +9,7 @@ import numpy as np
 
 from warpgauge.errors import FileFormatError, say
 from warpgauge.geometry import Floats
-from warpgauge.io.files import read_text
+from warpgauge.io.files import finite_numbers, read_text
 from warpgauge.io.limits import check_parts
 from warpgauge.io.transforms.meaning import RAS_SIGNS, Options
 from warpgauge.io.transforms.transform import AffineTransform, Chain, Transform
@@ -33,20 +33,7 @@ def read_numbers(path: Path) -> Floats:
             raise FileFormatError(f"{path.name!r}, line {number}: {line.strip()[:60]!r} are not numbers.") from error
     if not rows or len({len(row) for row in rows}) > 1:
         raise FileFormatError(f"{path.name!r} is not a matrix: its rows have {[len(row) for row in rows][:8]} numbers.")
-    matrix = np.array(rows)
-    if not np.isfinite(matrix).all():
-        raise FileFormatError(f"{path.name!r} has numbers that are not finite (NaN or infinity).")
-    return matrix
-
-
-def _finite(text: str, count: int, name: str) -> Floats:
-    try:
-        values = np.array(text.split(), dtype=np.float64)
-    except ValueError:
-        values = np.empty(0)
-    if values.size != count or not np.isfinite(values).all():
-        raise FileFormatError(f"{name!r}: expected {count} finite numbers, got {text.strip()[:60]!r}.")
-    return values
+    return finite_numbers(rows, path.name, "the numbers of its matrix")
 
 
 def read_matrix(path: Path, options: Options) -> Transform:
@@ -101,7 +88,7 @@ def read_lta(path: Path, options: Options) -> Transform:
         raise FileFormatError(f"{path.name!r} is not an LTA of FreeSurfer: it needs type, nxforms and a 4 x 4 matrix.")
     if int(count[1]) != 1:
         raise FileFormatError(f"{path.name!r} holds {count[1]} transforms; split it, one registration is one of them.")
-    matrix = _finite(rows[1], 16, path.name).reshape(4, 4)
+    matrix = finite_numbers(rows[1].split(), path.name, "the rows of its matrix", 16).reshape(4, 4)
     code = int(kind[1])
     if code not in (_VOXELS, _RAS):
         raise FileFormatError(
@@ -128,7 +115,8 @@ def _geometry(text: str, side: str, name: str) -> Floats:
         line = re.search(rf"^{key}\s*=\s*([^#\n]*)", part, re.MULTILINE)
         if line is None:
             raise FileFormatError(f"{name!r} has no {key!r} of its {side} volume, which a matrix of voxels needs.")
-        values[key] = _finite(line[1], 1 if key == "valid" else 3, name)
+        count = 1 if key == "valid" else 3
+        values[key] = finite_numbers(line[1].split(), name, f"the values of {key!r}", count)
     if values["valid"][0] != 1:
         raise FileFormatError(f"{name!r} says that the geometry of its {side} volume is not valid, which voxels need.")
     axes = np.column_stack([values["xras"], values["yras"], values["zras"]])
@@ -190,7 +178,7 @@ def read_xfm(path: Path, options: Options) -> Transform:
             )
         if "Linear_Transform" not in part:
             raise FileFormatError(f"{path.name!r} lacks Linear_Transform of its {kind} transform.")
-        rows = _finite(part["Linear_Transform"], 12, path.name).reshape(3, 4)
+        rows = finite_numbers(part["Linear_Transform"].split(), path.name, "Linear_Transform", 12).reshape(3, 4)
         forward = _affine_of_ras(
             np.vstack([rows, [0, 0, 0, 1]]),
             "MNI's file maps source (moving) to target (fixed) points in RAS; inverted.",
