@@ -225,9 +225,11 @@ class TiledImage:
 def _window_of(quantiles: Floats) -> Floats:
     """Return what is shown dark and bright at first, from equally spaced quantiles of the samples.
 
-    Where much of the box is empty (air around a head), what lies within it decides.
+    Where much of the box is empty (air around a head), what lies within it decides; not in Hounsfield units, where
+    lungs are nearly as dark as air.
     """
-    low, high = np.percentile(quantiles, (0, 99))
-    within = quantiles[quantiles > low + 0.05 * (high - low)]
-    ends = np.percentile(within, (1, 99.5)) if within.size < 0.8 * quantiles.size else np.percentile(quantiles, (1, 99))
-    return np.asarray(ends)
+    low, high = np.percentile(quantiles, (1, 99))
+    within = quantiles[quantiles > low + 0.1 * (high - low)]
+    if low < -200 or within.size > 0.8 * quantiles.size:
+        return np.array([low, high])
+    return np.asarray(np.percentile(within, (1, 99.5)))
