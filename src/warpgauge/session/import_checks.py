@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from warpgauge.candidates import to_gray
-from warpgauge.core.arrays import Bools, thinned_rows
+from warpgauge.core.arrays import thinned_rows
 from warpgauge.errors import SuspiciousDataWarning, WarpgaugeError, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.landmarks import Landmarks
@@ -142,8 +142,8 @@ class _View:
     values: Floats
     grid: Grid
 
-    def patches(self, points: Floats, linear: Floats | None = None) -> tuple[Floats, Bools]:
-        """Return patches (n, m) around world points, and which of the points lie inside.
+    def patches(self, points: Floats, linear: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return patches (n, m) around world points, of mean 0 and length 1, and their lengths before; 0 outside.
 
         Patches are laid along the axes of the world, so that images whose axes run in other directions are comparable;
         or along those after a linear map (d, d).
@@ -153,8 +153,11 @@ class _View:
         offsets = np.stack(np.meshgrid(*[steps] * d, indexing="ij"), axis=-1).reshape(-1, d)
         offsets = offsets if linear is None else offsets @ linear.T
         at = self.grid.array_coordinates((points[:, None] + offsets).reshape(-1, d))
-        found = ndimage.map_coordinates(self.values, at, order=1, mode="nearest")
-        return found.reshape(len(points), -1), np.asarray(self.grid.contains(points))
+        values = ndimage.map_coordinates(self.values, at, order=1, mode="nearest").reshape(len(points), -1)
+        values -= values.mean(axis=1, keepdims=True)
+        values[~self.grid.contains(points)] = 0
+        lengths = np.linalg.norm(values, axis=1)
+        return values / np.where(lengths > 0, lengths, 1.0)[:, None], lengths
 
     def inside(self, points: Floats) -> float:
         """Return the share of points that lie in the image."""
@@ -178,11 +181,7 @@ def _view(project: Project, role: str) -> _View:
 
 def _likeness(fixed: _View, moving: _View, pairs: _Pair) -> Floats:
     """Correlation of the patches of each pair; 0 where a point lies outside."""
-    (one, inside), (other, inside_too) = fixed.patches(pairs[0]), moving.patches(pairs[1])
-    one, other = (values - values.mean(axis=1, keepdims=True) for values in (one, other))
-    size = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
-    correlation = (one * other).sum(axis=1) / np.where(size > 0, size, 1.0)
-    return np.where(inside & inside_too, correlation, 0.0)
+    return np.asarray((fixed.patches(pairs[0])[0] * moving.patches(pairs[1])[0]).sum(axis=1))
 
 
 def _views(project: Project) -> tuple[_View, _View] | None:
@@ -199,21 +198,17 @@ def _other_images(views: tuple[_View, _View], fixed: Floats, moving: Floats) -> 
     """
     if min(len(fixed), views[0].distinct(fixed), views[1].distinct(moving)) < _FEWEST_ALIKE:
         return None
-    linear = robust_affine(fixed, moving)[1:].T
-    (one, inside), (other, inside_too) = views[0].patches(fixed), views[1].patches(moving, linear)
-    one, other = (values - values.mean(axis=1, keepdims=True) for values in (one, other))
-    sizes = [np.linalg.norm(values, axis=1) for values in (one, other)]
-    usable = inside & inside_too
-    for size in sizes:
-        usable &= size > _FLAT * size.max()
+    fixed_patches, fixed_lengths = views[0].patches(fixed)
+    moving_patches, moving_lengths = views[1].patches(moving, robust_affine(fixed, moving)[1:].T)
+    usable = (fixed_lengths > _FLAT * fixed_lengths.max()) & (moving_lengths > _FLAT * moving_lengths.max())
     count = int(usable.sum())
     if count < _FEWEST_ALIKE:
         return None
-    one, other = (values[usable] / size[usable, None] for values, size in zip((one, other), sizes, strict=True))
-    alike = one @ other.T
+    alike = fixed_patches[usable] @ moving_patches[usable].T
     own = np.diag(alike)
     shares = ((alike < own[:, None]).sum(axis=1) + (alike < own[None]).sum(axis=0)) / (2 * (count - 1))
-    mean, error = float(shares.mean()), float(shares.std(ddof=1)) / np.sqrt(count)
+    mean = float(shares.mean())
+    error = float(shares.std(ddof=1)) / np.sqrt(count)
     if not mean + _ALIKE_ERRORS * error < _ALIKE:
         return None
     return (
@@ -268,15 +263,17 @@ def _likely_reading(
 
 def _clear(other: Floats, given: Floats, count: int, rule: tuple[float, float]) -> bool:
     """Return whether values exceed others by at least so much, and so many standard errors of ``count`` places."""
-    gain, (least, errors) = other - given, rule
+    gain = other - given
+    least, errors = rule
     return bool(gain.mean() > max(least, errors * float(gain.std(ddof=1)) / np.sqrt(count)))
 
 
 def _frames(as_given: _Pair, rows: NDArray[np.intp], reread: Reread | None) -> list[_Reading]:
     """Read the file again under each frame, and return those that give other points."""
     found: list[_Reading] = []
-    for frame in FILE_FRAMES if reread is not None else ():
-        assert reread is not None
+    if reread is None:
+        return found
+    for frame in FILE_FRAMES:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SuspiciousDataWarning)

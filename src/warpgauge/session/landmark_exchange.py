@@ -73,7 +73,8 @@ def import_events(project: Project, state: State, landmarks: Landmarks, rater: s
 
 def _apart(points: Floats, raters: list[str]) -> Floats:
     """Return how far each point is from the nearest other one of the same rater; infinity where there is none."""
-    apart, names = np.full(len(points), np.inf), np.array(raters)
+    apart = np.full(len(points), np.inf)
+    names = np.array(raters)
     for name in set(raters):
         rows = np.flatnonzero(names == name)
         if len(rows) > 1:
