@@ -13,7 +13,7 @@ import warpgauge as wg
 from session.tools import Rater, errors, lattice, make, true_map
 from warpgauge.core.expected_answers import chance_in_box
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-from warpgauge.project import ConflictError, Placement, Project
+from warpgauge.project import Placement, Project
 from warpgauge.session import Session
 from warpgauge.session.prior import default_covariance, default_prior
 
@@ -279,31 +279,14 @@ def test_all_candidates_answered(tmp_path: Path) -> None:
     assert session.progress().reasons == ("No candidate is left to ask for.",)
 
 
-def test_two_tabs_of_one_rater(tmp_path: Path) -> None:
-    """The second tab's stale answer is refused with the first tab's event; undo is guarded in the same way."""
-    project = make(tmp_path / "p", {"refit": "never"})
-    one, other = Session(project, "ada"), Session(Project.open(project.folder), "ada")
-    first, same = one.next_query(), other.next_query()
-    saved = one.place(first, [10.0, 10.0], base_generation=first.generation)
-    with pytest.raises(ConflictError) as caught:
-        other.place(same, [20.0, 20.0], base_generation=same.generation)
-    assert (caught.value.newer.kind, caught.value.newer.generation) == ("place", saved.generation)
-    assert other.project.state.placement("ada", same.number).moving == (10.0, 10.0)
-    with pytest.raises(ConflictError):
-        other.undo(base_generation=same.generation)
-    assert other.place(same, [20.0, 20.0], base_generation=saved.generation).answer.placement.moving == (20.0, 20.0)
-    assert one.undo().answer.placement.moving == (10.0, 10.0)
-    assert one.undo().answer is None
-    assert one.undo() is None
-    assert other.redo().answer.placement.moving == (10.0, 10.0)
-    other.project.close()
-
-
-def test_threads_share_a_session(tmp_path: Path) -> None:
-    """Eight raters in eight threads of one process: every answer is saved once, all see one list."""
-    project = make(tmp_path / "p", {})
-    session = Session(project)
-    raters = [Rater(session, f"rater {number}", number) for number in range(8)]
+@pytest.mark.parametrize("apart", [False, True])
+def test_raters_at_once_extend_one_list(tmp_path: Path, apart: bool) -> None:
+    """Eight raters in threads, of one session or each with the project opened anew: one list, and nothing twice."""
+    project = make(tmp_path / "p")
+    shared = Session(project)
+    opened = [Project.open(tmp_path / "p", check_images=False) for _ in range(8)] if apart else []
+    sessions = [Session(each) for each in opened] or [shared] * 8
+    raters = [Rater(session, f"rater {number}", number) for number, session in enumerate(sessions)]
     problems: list[BaseException] = []
 
     def run(rater: Rater) -> None:
@@ -318,43 +301,16 @@ def test_threads_share_a_session(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert problems == []
+    project.sync()
     assert all([query.number for query in rater.seen] == list(range(8)) for rater in raters)
-    placed = [event for event in project.events() if event.kind == "place"]
-    assert len(placed) == 64
-    assert len(project.state.queries) == 8
-    assert project.verify().ok
-
-
-def test_processes_extend_one_list(tmp_path: Path) -> None:
-    """Raters who each open the project for themselves reach the end at once: the list grows once, without doubles."""
-    make(tmp_path / "p", {}).close()
-    raters = [
-        Rater(Session(Project.open(tmp_path / "p", check_images=False)), f"rater {number}", number)
-        for number in range(4)
-    ]
-    problems: list[BaseException] = []
-
-    def run(rater: Rater) -> None:
-        try:
-            rater.work(9)
-        except BaseException as error:
-            problems.append(error)
-
-    threads = [threading.Thread(target=run, args=(rater,)) for rater in raters]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-    project = raters[0].session.project
-    assert all([query.number for query in rater.seen] == list(range(9)) for rater in raters)
+    assert len([event for event in project.events() if event.kind == "place"]) == 64
     candidates = [query.candidate for query in project.state.queries]
-    assert len(candidates) == len(set(candidates)) == 9
+    assert len(candidates) == len(set(candidates)) == 8
     counts = [fit.annotations for fit in project.state.fits]
     assert counts == sorted(set(counts))  # no two processes logged the same refit
     assert project.verify().ok
-    for rater in raters:
-        rater.session.project.close()
+    for each in opened:
+        each.close()
 
 
 def test_absurd_placements_are_refused(tmp_path: Path) -> None:
