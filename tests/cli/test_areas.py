@@ -51,7 +51,7 @@ def test_a_mask_of_what_has_no_match_keeps_candidates_and_targets_out(pictures: 
         assert "left out where nothing has a match" in project.document.targets.method
         assert project.missing is not None
         assert project.missing(np.array([[50.0, 40.0], [80.0, 40.0]])).tolist() == [True, False]
-    assert json.loads((folder / "project.json").read_text())["version"] == 5
+    assert json.loads((folder / "project.json").read_text())["version"] == 6
 
 
 @pytest.mark.parametrize(("foreground", "of"), [(False, "fixed image"), (True, "fixed image's foreground")])
