@@ -33,8 +33,8 @@ OPEN = 20
 PANELS = ("all together", "six", "three worst", "three best")
 SHARES = {"a quarter": 0.25, "half": 0.5, "wholly": 0.97}
 SEALED = (5, 10, 15)
-# Fewer targets say little about an error over them; more take time.
 NAMED = 0.95
+# Fewer targets say little about an error over them; more take time.
 FEWEST_TARGETS = 10
 MOST_TARGETS = 120
 PAIRS: dict[str, tuple[Any, ...]] = {

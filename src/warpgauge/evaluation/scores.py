@@ -174,25 +174,23 @@ class Errors:
     ends : dict
         The same with the failures that no annotation met.
     unheard, heard : dict
-        Norms for the question who is best, by the fold models beside references, else by one model of all annotations.
+        The same as `sizes`, all draws unheard and all heard.
+    calls : dict
+        Errors by one model of all annotations, of the transforms that are heard in all draws; of others as `sizes`.
     """
 
     sizes: Summary
     ends: Summary
     unheard: Summary
     heard: Summary
-
-    @property
-    def calls(self) -> Summary:
-        """The same as `unheard` and `heard`, half and half."""
-        return {key: _alternating(heard, self.unheard[key]) for key, heard in self.heard.items()}
+    calls: Summary
 
 
 def _drawn(judge: Judge, comparison: Comparison, how: Scoring) -> Errors:
     """Draw the errors jointly over all targets; of many targets, each batch of draws has its own random part.
 
-    Beside references a method may be near the one model of all annotations for having seen what that knows; of the
-    five models, one does not know each annotation. So calls come from the five there.
+    Which of two is better is called by one model of all annotations. A method that may have seen these may be near that
+    model for it; of the five models, one does not know each annotation. So what it takes part in is called by the five.
     """
     parts = comparison.parts(how.seed, int(how.samples))
     counts = np.diff(np.linspace(0, int(how.samples), len(parts) + 1).astype(np.int64)).tolist()
@@ -201,18 +199,20 @@ def _drawn(judge: Judge, comparison: Comparison, how: Scoring) -> Errors:
     for batch, (part, count) in enumerate(zip(parts, counts, strict=True)):
         seed = how.seed + batch
         truth = judge.truth(part, count, seed)
-        calls = truth if judge.panel or judge.folds is None else judge.truth(part, count, seed, whole=True)
+        whole = truth if judge.folds is None else judge.truth(part, count, seed, whole=True)
         failures = judge.unseen_failures(part, count, seed)
-        columns: list[tuple[Summary, Summary, Summary, Summary]] = []
+        columns: list[tuple[Summary, ...]] = []
         for k, mapped in enumerate(part.counted):
             lengths = judge.heard_errors(truth, part, k, seed)  # of one transform at a time: they are large
-            heard = unheard = _summarised(lengths if calls is truth else calls.errors(mapped), how)
+            heard = unheard = _summarised(lengths, how)
             if not sure[k]:
                 alone = truth.errors(mapped)
                 unheard = _summarised(alone, how)
                 lengths = _alternating(lengths, alone)
+            sizes = _summarised(lengths, how)
             failed = _summarised(np.sqrt(np.square(lengths) + failures), how)
-            columns.append((_summarised(lengths, how), failed, unheard, heard))
+            calls = _summarised(judge.heard_errors(whole, part, k, seed), how) if sure[k] else sizes
+            columns.append((sizes, failed, unheard, heard, calls))
         batches.append([_side_by_side(kind) for kind in zip(*columns, strict=True)])
     return Errors(*(_one_after_another(kind) for kind in zip(*batches, strict=True)))
 
@@ -296,15 +296,21 @@ class Standing:
         else:
             scores = {key: np.median(errors.sizes[key], axis=0) for key in {*keys, "rms"}}
             squared = np.mean(np.square(errors.ends["rms"]), axis=0)
-            win = _won(errors.calls["rms"])
+            sure = judge.is_heard(names)
+            win = np.where(sure[:, None] & sure, _won(errors.calls["rms"]), _won(errors.sizes["rms"]))
         order = [k for k in ascending(scores["rms"]) if names[k] not in judge.disqualified]
         groups = tied_groups(order, win, scores=scores["rms"], margin=how.margin)
         copy_of = _copies(comparison, order, scores["rms"], judge)
         best = {}
         ranks = {}
         for p, key in zip(how.norms, keys, strict=True):
-            best[norm_name(p)] = probabilities_of_best(errors.heard[key], errors.unheard[key], order, copy_of)
-            ranks[norm_name(p)] = rank_distribution(errors.calls[key])
+            calls = errors.calls[key]
+            if judge.is_heard(names).all():
+                best[norm_name(p)] = probabilities_of_best(calls, calls, order, copy_of)
+            else:
+                best[norm_name(p)] = probabilities_of_best(errors.heard[key], errors.unheard[key], order, copy_of)
+                calls = errors.sizes[key]
+            ranks[norm_name(p)] = rank_distribution(calls)
         return cls(scores, squared, win, order, groups, copy_of, best, ranks)
 
 
