@@ -13,17 +13,6 @@ import warpgauge as wg
 from command_tools import call
 from warpgauge.project import Project, ProjectError
 
-OLD_SENTENCES = {
-    "2000 points from domain (count 2000).": "domain",
-    "1 point from mask (count 1).": "mask",
-    "12 points from labels 'organs.nii.gz'.": "labels",
-    "12 points from file 'over the left image.csv'.": "file",
-    "12 points from file '3 points from mask.csv'.": "file",
-    "487 points of a lattice over the foreground of the fixed image (31 % of it).": "foreground",
-    "12 points, given by the caller.": "given",
-    "12 points from somewhere else.": "given",
-}
-
 
 @pytest.fixture
 def images(tmp_path: Path) -> list[str | Path]:
@@ -52,22 +41,13 @@ def test_a_file_is_a_file_whatever_its_name(tmp_path: Path, images: list[str | P
     assert "targets in a file of points" in _evaluated(tmp_path / "pair")
 
 
-def test_the_code_is_stored_and_documents_without_it_stay_readable(tmp_path: Path, images: list[str | Path]) -> None:
-    """Version 3 has the code; versions 1 and 2 had a sentence, from which it is taken once."""
+def test_the_code_is_stored(tmp_path: Path, images: list[str | Path]) -> None:
+    """What the targets were made from stands in the document, and nothing but text is read as it."""
     folder = tmp_path / "pair"
     call("new", folder, *images, "--targets", "domain:90", "--foreground", "none")
     file = folder / "project.json"
     content = json.loads(file.read_text())
-    assert content["version"] == 3
     assert content["targets"]["region"] == "domain"
-    wrong = json.dumps({**content, "targets": {**content["targets"], "region": 7}})
-    del content["targets"]["region"], content["candidates"]["region"]
-    for version, (sentence, code) in zip([1, 2] * 4, OLD_SENTENCES.items(), strict=True):
-        content["targets"]["method"] = sentence
-        file.write_text(json.dumps({**content, "version": version}))
-        with Project.open(folder) as project:
-            assert project.document.targets.region == code
-            assert project.document.targets.method == sentence
-    file.write_text(wrong)
-    with pytest.raises(ProjectError, match="'region' must be text"):
+    file.write_text(json.dumps({**content, "targets": {**content["targets"], "region": 7}}))
+    with pytest.raises(ProjectError, match="region of a points record is wrong"):
         Project.open(folder)

@@ -6,6 +6,7 @@ request; what is wrong is said in one sentence.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -87,7 +88,8 @@ class Value(BaseModel):
     @classmethod
     def named(cls) -> str:
         """Return what a sentence calls a value of this kind."""
-        return f"a {cls.__name__.lower()}"
+        words = re.sub("(?<=[a-z])(?=[A-Z])", " ", cls.__name__).lower()
+        return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def _sentence(what: str, error: ValidationError) -> str:
