@@ -66,7 +66,6 @@ MAY_CHANGE: dict[str, set[str]] = {
         "seconds",
         "median_seconds",
         "next_gain",
-        "queries",
         "model",
         "mean_sd",
         "max_sd",

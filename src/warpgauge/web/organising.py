@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -13,7 +12,7 @@ from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Event
 from warpgauge.project.state import State
-from warpgauge.session import IntraRater, LocationAgreement, Mark, RaterSummary
+from warpgauge.session import LocationAgreement, Mark, RaterSummary
 from warpgauge.session.control_questions import rater_certificate
 from warpgauge.session.seals import sealed_answers
 from warpgauge.web.answering import Number
@@ -39,15 +38,6 @@ Act = Literal["resolve", "exclude", "include", "ask_again"]
 router = APIRouter()
 
 
-class IntraAnswer(Given):
-    """Error of a rater against themselves."""
-
-    pairs: int
-    mean_distance: float | None
-    sd: float | None
-    changed_mind: int
-
-
 class CertificateAnswer(Given):
     """How exact a rater is, by control questions and repeats, with 95 % intervals; lengths in world units."""
 
@@ -59,8 +49,6 @@ class CertificateAnswer(Given):
     sd_low: float | None
     sd_high: float | None
     inside: int
-    inside_low: float
-    inside_high: float
     repeats: int
     repeat_sd: float | None
     repeat_low: float | None
@@ -74,13 +62,11 @@ class RaterAnswer(Given):
     role: Standing
     has_link: bool
     placed: int
-    deferred: int
     skipped: dict[str, int]
     median_seconds: float | None
     bias: list[float] | None
-    bias_se: list[float | None] | None
     scatter: float | None
-    intra: IntraAnswer | None
+    repeats: int
     certificate: CertificateAnswer | None
 
 
@@ -127,7 +113,6 @@ class LocationAnswer(Given):
     location: Numbers
     marks: list[MarkAnswer]
     skips: dict[str, str]
-    mean_distance: float | None
     max_distance: float | None
     fused: FusedAnswer | None
     resolved: str | None
@@ -162,10 +147,6 @@ class PlacesRequest(Sent):
     points: Annotated[list[Point], Field(min_length=1, max_length=1000)]
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def _rater(state: State, one: RaterSummary, has_link: bool) -> RaterAnswer:
     certificate = rater_certificate(state, one.name)
     return RaterAnswer(
@@ -173,23 +154,12 @@ def _rater(state: State, one: RaterSummary, has_link: bool) -> RaterAnswer:
         role=one.role,  # type: ignore[arg-type]  # a word of the log
         has_link=has_link,
         placed=one.placed,
-        deferred=one.deferred,
         skipped=one.skipped,
         median_seconds=one.median_seconds,
         bias=None if one.bias is None else one.bias.tolist(),
-        bias_se=None if one.bias_se is None else [_finite(value) for value in one.bias_se.tolist()],
         scatter=one.scatter,
-        intra=None if one.intra is None else _intra(one.intra),
+        repeats=0 if one.intra is None else one.intra.pairs,
         certificate=None if certificate is None else CertificateAnswer.model_validate(certificate),
-    )
-
-
-def _intra(intra: IntraRater) -> IntraAnswer:
-    return IntraAnswer(
-        pairs=intra.pairs,
-        mean_distance=_finite(intra.mean_distance),
-        sd=_finite(intra.sd),
-        changed_mind=intra.changed_mind,
     )
 
 
@@ -206,7 +176,6 @@ def _location(state: State, one: LocationAgreement) -> LocationAnswer:
         location=one.fixed_point.tolist(),
         marks=[_mark(mark) for mark in one.marks],
         skips=one.skips,
-        mean_distance=one.mean_distance,
         max_distance=one.max_distance,
         fused=fused,
         resolved=one.resolved,

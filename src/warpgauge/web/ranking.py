@@ -11,7 +11,7 @@ from pydantic import Field
 
 from warpgauge.display import shown_units
 from warpgauge.errors import WarpgaugeError
-from warpgauge.evaluation import Evaluation, TransformScores, evaluate_project
+from warpgauge.evaluation import Evaluation, evaluate_project
 from warpgauge.evaluation.result import PRIMARY
 from warpgauge.project import Project
 from warpgauge.session import Session
@@ -21,17 +21,8 @@ from warpgauge.web.wire import Given
 Evaluated = tuple[Evaluation | None, dict[str, str]]
 
 
-class RankingAnswer(Given):
-    """How far the ranking of the transforms is decided."""
-
-    order: list[str]
-    probability_best: float | None
-    decided: bool
-    sentence: str
-
-
 class TransformRow(Given):
-    """A transform, and where it stands so far (2-norm over the targets, world units).
+    """A transform, and where it stands so far.
 
     ``problem`` says why it cannot be used; the identity that is only a baseline has no maps (``mapped``). ``cells`` are
     the values of the columns, in their order.
@@ -42,10 +33,6 @@ class TransformRow(Given):
     problem: str | None
     mapped: bool
     rank: int | None = None
-    score: float | None = None
-    interval: list[float | None] | None = None
-    probability_best: float | None = None
-    outside: float | None = None
     cells: list[float | str | list[float | None] | None] = Field(default_factory=list)
 
 
@@ -66,7 +53,6 @@ class TransformsAnswer(Given):
     transforms: list[TransformRow]
     columns: list[ColumnAnswer]
     verdict: str
-    decided: bool
     targets: str
     flags: list[str]
     units: str
@@ -103,18 +89,10 @@ class Ranking:
         except WarpgaugeError as error:
             return None, {**problems, **dict.fromkeys(read, str(error))}
 
-    def summary(self) -> RankingAnswer | None:
-        """Return how far the ranking is decided; None without transforms or annotations."""
+    def summary(self) -> str | None:
+        """Return how far the ranking is decided, in a sentence; None without transforms or annotations."""
         evaluation, _ = self._evaluated()
-        if evaluation is None:
-            return None
-        order = evaluation.ranking()
-        return RankingAnswer(
-            order=order,
-            probability_best=_finite(evaluation.scores[order[0]].probability_best[PRIMARY]),
-            decided=evaluation.verdict.decided,
-            sentence=evaluation.verdict.lines()["BEST"],
-        )
+        return None if evaluation is None else evaluation.verdict.lines()["BEST"]
 
     def table(self) -> TransformsAnswer:
         """Return the transforms, best first, and the verdict."""
@@ -123,9 +101,15 @@ class Ranking:
         if evaluation is None:
             rows = [self._row(name, problems.get(name)) for name in names]
             return TransformsAnswer(
-                transforms=rows, columns=[], verdict="", decided=False, targets="", flags=[], units=self.project.units
+                transforms=rows, columns=[], verdict="", targets="", flags=[], units=self.project.units
             )
-        rows = [self._ranked(evaluation, place, one) for place, one in enumerate(evaluation.verdict.rows, 1)]
+        rows = []
+        for place, scores in enumerate(evaluation.verdict.rows, 1):
+            row = self._row(scores.name)
+            row.rank = place if scores.group else None
+            error = [_finite(value) for value in (scores.score[PRIMARY], *scores.interval[PRIMARY])]
+            row.cells = [error, evaluation.verdict.shown_probability(scores)]
+            rows.append(row)
         ranked = {row.name for row in rows}
         rows += [self._row(name, problems.get(name)) for name in names if name not in ranked]
         head = f"Error, {shown_units(evaluation.units or 'px')}"
@@ -136,7 +120,6 @@ class Ranking:
                 ColumnAnswer(key="probability_best", head="Best", unit="text"),
             ],
             verdict=str(evaluation.verdict),
-            decided=evaluation.verdict.decided,
             targets=f"Errors are over {evaluation.target_words}.",
             flags=[flag.sentence for flag in evaluation.flags],
             units=self.project.units,
@@ -149,16 +132,6 @@ class Ranking:
         if problem is None:
             description = self.overlays.transform(name).description.kind if added else "before any registration"
         return TransformRow(name=name, description=description, problem=problem, mapped=added and problem is None)
-
-    def _ranked(self, evaluation: Evaluation, place: int, scores: TransformScores) -> TransformRow:
-        answer = self._row(scores.name)
-        answer.rank = place if scores.group else None
-        answer.score = _finite(scores.score[PRIMARY])
-        answer.interval = [_finite(end) for end in scores.interval[PRIMARY]]
-        answer.probability_best = _finite(scores.probability_best[PRIMARY])
-        answer.outside = scores.outside
-        answer.cells = [[answer.score, *answer.interval], evaluation.verdict.shown_probability(scores)]
-        return answer
 
 
 def _finite(value: float) -> float | None:

@@ -16,7 +16,7 @@ from warpgauge.session import ListRow
 from warpgauge.session.agreement import seconds
 from warpgauge.session.queries import number_for
 from warpgauge.web.desk import Visit, Visiting
-from warpgauge.web.ranking import RankingAnswer, TransformsAnswer
+from warpgauge.web.ranking import TransformsAnswer
 from warpgauge.web.wire import Given, rough
 
 _FILE: dict[str, object] = {
@@ -41,7 +41,6 @@ class ListRowAnswer(Given):
     point: list[float] | None = None
     covariance: list[list[float]] | None = None
     alpha: float | None = None
-    residual: list[float] | None = None
     distance: float | None = None
     mahalanobis: float | None = None
     p: float | None = None
@@ -92,8 +91,6 @@ class ProgressAnswer(Given):
     answered: int
     placed: int
     skipped: int
-    deferred: int
-    queries: int
     targets: int
     mean_sd: float
     max_sd: float
@@ -107,7 +104,7 @@ class ProgressAnswer(Given):
     seconds: list[float]
     median_seconds: float | None
     model: str
-    ranking: RankingAnswer | None
+    ranking: str | None
 
 
 def _chosen(origin: str) -> Chosen:
@@ -134,7 +131,6 @@ def _placed(row: ListRow, visit: Visit) -> ListRowAnswer:
     )
     if visit.predicts:
         # Each of these gives away where the model expects the match: three distances locate it, a flag does by halves.
-        answer.residual = row.residual.tolist()
         answer.distance = row.distance
         answer.mahalanobis = row.mahalanobis
         answer.p = row.p
@@ -197,8 +193,6 @@ def progress(visit: Visiting) -> ProgressAnswer:
         answered=found.answered,
         placed=found.placed,
         skipped=found.skipped,
-        deferred=found.deferred,
-        queries=found.queries,
         targets=found.targets,
         mean_sd=shown(found.mean_sd),
         max_sd=shown(found.max_sd),

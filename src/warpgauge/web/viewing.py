@@ -13,8 +13,6 @@ from starlette.responses import Response
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.maps.dense import defined_rows
-from warpgauge.project import SKIP_REASONS
-from warpgauge.session.prior import default_radius
 from warpgauge.web.desk import Visiting
 from warpgauge.web.overlays import MapKind
 from warpgauge.web.planes import RAW, Axis, Channels, LevelNumber, Small, parsed_part, plane_response, shape_headers
@@ -39,9 +37,7 @@ class SettingsAnswer(Given):
     hide_prediction: bool
     blind: bool
     alpha: float
-    default_radius: float
     budget: int | None
-    skip_reasons: list[str]
 
 
 class ProjectAnswer(Given):
@@ -91,9 +87,7 @@ def project(visit: Visiting) -> ProjectAnswer:
             hide_prediction=settings.hide_prediction,
             blind=settings.blind,
             alpha=settings.alpha,
-            default_radius=default_radius(project.fixed_grid, settings),
             budget=settings.budget,
-            skip_reasons=list(SKIP_REASONS),
         ),
         images=Images(fixed=desk.pictures["fixed"].describe(), moving=desk.pictures["moving"].describe()),
     )

@@ -124,7 +124,7 @@ export function Organiser({ annotator }) {
     await act(place, "resolve", { text: "One of the marks is taken." }, at);
   };
   return html`
-    ${progress?.ranking && html`<p class="verdict">${progress.ranking.sentence}</p>`}
+    ${progress?.ranking && html`<p class="verdict">${progress.ranking}</p>`}
     <${People} annotator=${annotator} raters=${work.raters} unit=${unit} say=${say} read=${read} />
     ${work.raters.raters.every(({ placed }) => placed === 0) && html`<p class="row"><button type="button" data-act="choose" onClick=${() => (choosing ? store.set({ choosing: null }) : void annotator.choosePlace(null))}>${choosing ? "Enough places" : "Choose places"}</button>
       <span class="quiet">${choosing ? `${choosing.chosen} chosen` : "that all raters are asked: about 20 clicks in the first image, before they begin"}</span></p>`}
@@ -180,10 +180,10 @@ function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit
 }
 
 /** @param {Rater} one @param {number | null} budget */
-function workOf({ placed, intra, skipped, median_seconds: seconds }, budget) {
+function workOf({ placed, repeats, skipped, median_seconds: seconds }, budget) {
   const reasons = Object.entries(skipped).filter(([, count]) => count > 0).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`);
   const words = [`${placed}${budget ? ` of ${budget}` : ""} placed`];
-  if (intra?.pairs) words.push(`${intra.pairs} of them repeats`);
+  if (repeats) words.push(`${repeats} of them repeats`);
   if (reasons.length) words.push(`skipped: ${reasons.join(", ")}`);
   if (seconds !== null) words.push(`${rounded(seconds)} s each`);
   return words.join("; ");

@@ -36,7 +36,7 @@ export function Progress({ stage }) {
   const ruled = (/** @type {ProgressAnswer["stop"][number]} */ { rule, met, sentence }) => `${met ? "✓" : "○"} ${rule === "gain" ? (met ? "The next answer would bring little." : "The next answer still brings something.") : sentence}`;
   return html`<h2>When to stop</h2>
     ${progress.stop.length ? progress.stop.map((rule) => html`<p>${ruled(rule)}</p>`) : html`<p class="quiet">The project has no stop rule: about 20 marks are likely to be needed, more where the images differ much.</p>`}
-    ${progress.ranking && html`<p>${progress.ranking.sentence}</p>`}
+    ${progress.ranking && html`<p>${progress.ranking}</p>`}
     <h2>How well a typical match is known</h2>
     <p>${progress.placed} ${progress.placed === 1 ? "mark" : "marks"} placed.</p>
     ${progressInWords(progress, units, extentOf(stage.images.fixed)).map((sentence) => html`<p>${sentence}</p>`)}
