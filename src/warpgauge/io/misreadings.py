@@ -247,8 +247,10 @@ def every_reading(transform: Transform, fixed_grid: Grid | None, moving_grid: Gr
 
 def _field_grid(transform: Transform) -> Grid | None:
     """Return the grid of a field; the control grid of a B-spline is none of the voxels."""
-    first = transform.transforms[0] if isinstance(transform, Chain) else transform
-    return first.support if "dense" in first.description.kind else None
+    for part in (transform, *(transform.transforms[:1] if isinstance(transform, Chain) else ())):
+        if part.description.kind.startswith("dense"):
+            return part.support
+    return None
 
 
 def _mend(option: str, transform: Transform, fixed_grid: Grid | None) -> tuple[tuple[str, str], ...]:
