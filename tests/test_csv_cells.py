@@ -91,8 +91,8 @@ def test_tables_of_evaluation_report_and_leaderboard(tmp_path: Path) -> None:
     )
 
     texts = [run_study(study, tmp_path / "results").to_csv()]
-    texts += [path.read_text() for path in (tmp_path / "errors.csv", tmp_path / "marks.csv")]
+    texts += [path.read_text() for path in (tmp_path / "marks.csv",)]
     texts += [path.read_text() for path in (aim / "report").glob("*.csv")]
-    assert len(texts) == 4
+    assert len(texts) == 3
     for text in texts:
         assert not [cell for cell in cells(text) if runs(cell)]
