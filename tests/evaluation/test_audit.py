@@ -233,10 +233,26 @@ def test_a_better_build_passes_a_copy_passes_at_once_and_a_worse_one_fails() -> 
     assert gate_audit(audit(np.stack([baseline, baseline]), 5, rng), 0.0).code == 0
     worse = gate_audit(audit(np.stack([2.5 * baseline, baseline]), 40, rng), "10%")
     assert worse.code == 1
+    near = baseline + 0.2 * rng.normal(size=(600, 2))
+    near *= np.linalg.norm(baseline, axis=1).sum() / np.linalg.norm(near, axis=1).sum()
+    data = audit(np.stack([near, baseline]), 40, rng)
+    assert [gate_audit(data, margin).code for margin in ("20%", "0.3px", 0.0)] == [0, 0, 2]
     other = 0.9 * baseline + 0.2 * rng.normal(size=(600, 2))
     few = gate_audit(audit(np.stack([other, baseline]), 3, rng), "8%")
     assert few.code == 2
     assert "like these would let it pass" in few.sentence
+
+
+def test_a_build_that_is_as_good_is_not_failed() -> None:
+    """At any of 50 looks, whatever the margin."""
+    rng, failed, runs = np.random.default_rng(15), 0, 30
+    for _ in range(runs):
+        baseline = 1.5 * rng.normal(size=(400, 2))
+        new = baseline + 0.4 * rng.normal(size=(400, 2))
+        new *= np.linalg.norm(baseline, axis=1).sum() / np.linalg.norm(new, axis=1).sum()
+        data = audit(np.stack([new, baseline]), 50, rng)
+        failed += any(gate_audit(beginning(data, n), "15%").code == 1 for n in range(1, 51))
+    assert failed <= at_most(0.05, runs)
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.2, 0.3, 0.7])

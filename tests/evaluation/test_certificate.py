@@ -98,6 +98,19 @@ def test_the_audit_is_read_from_the_log(trial):
         np.testing.assert_allclose(data.mapped[1, row], trial.transform("shifted").map(np.array([query.point]))[0])
 
 
+def test_a_question_that_was_passed_over_is_read_as_such(tmp_path):
+    """The last audit question is answered again after its predecessor and itself were undone."""
+    with annotated(tmp_path / "p", 24) as project:
+        session = Session(project)
+        numbers = [query.number for query in project.state.queries if query.audit is not None]
+        while project.state.is_taken(numbers[-2]):
+            session.undo("ann")
+        session.place(numbers[-1], true_map(np.array(project.state.queries[numbers[-1]].point)), rater="ann")
+        data = audit_data(project, project_comparison(project).among(project.transform_names()))
+        assert data.pending.tolist() == [False] * (len(numbers) - 2) + [True, False]
+        assert data.answered.tolist() == [True] * (len(numbers) - 2) + [False, True]
+
+
 def test_a_certificate_that_is_only_shown_hides_the_sealed_answers(trial):
     """It holds hashes and the head of the log, no answer; with its answers missing it cannot be confirmed."""
     found = wg.certify_project(trial, signed_off_by="A. Nyone")
