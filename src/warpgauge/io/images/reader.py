@@ -55,7 +55,7 @@ FORMATS: tuple[Format, ...] = (
         name="tiff", title="TIFF", endings=(".tif", ".tiff"), open=open_tiff,
         fits=_begins(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"),
         written=(
-            Files("any", ".tif, .svs saved as .tif", "tifffile 2024", "", "pixels", "px, or um where stated",
+            Files("any", ".tif, .svs", "tifffile 2024", "", "pixels", "px, or um where stated",
                   "tifffile's own writer"),
             Files("OME", ".ome.tif", "OME 2016", "", "pixels", "um or mm as stated", "tifffile's own writer"),
         ),
