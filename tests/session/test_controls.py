@@ -86,6 +86,28 @@ def test_a_certificate_states_bias_scatter_and_coverage(tmp_path: Path) -> None:
     assert found.repeat_low < 1 < found.repeat_high
 
 
+def test_answers_that_were_taken_out_certify_nothing(tmp_path: Path) -> None:
+    """A control that the rater disabled, and repeats that the organiser excluded, are not counted."""
+    folder = made(tmp_path, refit="never", repeat_fraction=0.25, repeat_lag=2, audit_seed=3)
+    with Project.open(folder) as project:
+        add_controls(project, FIXED, MOVING, "organiser")
+    answered(folder, 40, OFFSET)
+    with Project.open(folder) as project:
+        session = Session(project, "ada")
+        before = rater_certificate(project.state, "ada")
+        controls = [query.number for query in project.state.queries[:40] if query.origin == "control"]
+        repeats = [query.number for query in project.state.queries[:40] if query.origin == "repeat"]
+        assert before is not None
+        assert (before.controls, before.repeats) == (len(controls), len(repeats))
+        session.disable(controls[0])
+        for number in repeats[:2]:
+            session.exclude(number, "ada", rater="organiser")
+        after = rater_certificate(project.state, "ada")
+        assert after is not None
+        assert (after.controls, after.repeats) == (len(controls) - 1, len(repeats) - 2)
+        assert session.agreement().raters[0].intra.pairs == len(repeats) - 2
+
+
 def test_repeats_without_controls_give_a_certificate_too(tmp_path: Path) -> None:
     """It has the repeatability; what controls would tell is left open."""
     folder = made(tmp_path, refit="never", repeat_fraction=0.5, repeat_lag=1)
