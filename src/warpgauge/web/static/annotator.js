@@ -22,7 +22,10 @@ export function starts({ start, query }) {
   return Boolean(start?.due) && !query?.answer;
 }
 
-/** Where an answer goes: to the place that is asked for, to one that was chosen within its circle, or to a landmark of one's own. @param {State} state @returns {"asked" | "chosen" | "own"} */
+/**
+ * Where an answer goes: to the place that is asked for, to one that was chosen within its circle, or to a landmark of one's own.
+ * @param {State} state @returns {"asked" | "chosen" | "own"}
+ */
 export function aimOf(state) {
   const { query, own } = state;
   if (!query || starts(state)) return "own";
@@ -165,7 +168,10 @@ export class Annotator {
     if (!starts(state)) void this.lookThere(point_world);
   }
 
-  /** An organiser chooses the places that all raters are asked, in the first image alone; the next circle comes. @param {Vector | null} point_world null for the first circle */
+  /**
+   * An organiser chooses the places that all raters are asked, in the first image alone; the next circle comes.
+   * @param {Vector | null} point_world null for the first circle
+   */
   async choosePlace(point_world) {
     await this.delivery.sending(async () => {
       const next = point_world ? await this.api.post("/api/places", { points: [point_world] }) : await this.api.get("/api/places");

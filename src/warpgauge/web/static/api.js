@@ -1,4 +1,8 @@
-/** Talking with the server: nothing that was done is lost when it is away. A write is kept in the browser's storage until the server has acknowledged it, and is sent again with growing pauses, also after a reload. Writes go one after the other. @module */
+/**
+ * Talking with the server: nothing that was done is lost when it is away. A write is kept in the browser's storage until the server has acknowledged
+ * it, and is sent again with growing pauses, also after a reload. Writes go one after the other.
+ * @module
+ */
 
 /** @import { Conflict } from "./types.js" */
 /** @typedef {{path: string, body: Record<string, unknown>, kept: number}} Pending */
@@ -67,7 +71,10 @@ export class Api {
     return this.counted(async () => (await this.untilAnswered(path, {})).json());
   }
 
-  /** Read raw bytes once; the caller decides whether to try again. @param {string} path @param {AbortSignal} [signal] @returns {Promise<{bytes: ArrayBuffer, headers: Headers}>} */
+  /**
+   * Read raw bytes once; the caller decides whether to try again.
+   * @param {string} path @param {AbortSignal} [signal] @returns {Promise<{bytes: ArrayBuffer, headers: Headers}>}
+   */
   bytes(path, signal) {
     return this.counted(async () => {
       const response = await this.send(path, { signal, credentials: "same-origin" });
@@ -76,7 +83,10 @@ export class Api {
     });
   }
 
-  /** Write. Kept in the storage until it is acknowledged or refused. @param {string} path @param {Record<string, unknown>} body @returns {Promise<any>} */
+  /**
+   * Write. Kept in the storage until it is acknowledged or refused.
+   * @param {string} path @param {Record<string, unknown>} body @returns {Promise<any>}
+   */
   post(path, body) {
     const turn = this.counted(() => this.queue.then(() => this.deliver({ path, body, kept: Date.now() })));
     this.queue = turn.catch(() => undefined);

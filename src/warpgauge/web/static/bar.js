@@ -48,7 +48,8 @@ export function Top({ annotator, openDrawer }) {
   const offline = connection === "refused" ? "Your link is not valid any more; the line at the bottom says why. Your last action is kept here." : `${trouble || "Not connected."} Your last action is kept here and will be sent.`;
   return html`
     ${home !== undefined && html`<a id="home" href=${home}>All pairs</a>`}
-    <h1 id="project-name" class="clip" title=${`${fixed.name} → ${moving.name}`}>${project.name} <span class="quiet">${distinctNames(fixed.name, moving.name).join(" → ")}</span></h1>
+    <h1 id="project-name" class="clip" title=${`${fixed.name} → ${moving.name}`}>${project.name} <span class="quiet">
+      ${distinctNames(fixed.name, moving.name).join(" → ")}</span></h1>
     ${connection !== "ok" && html`<div id="offline" role="status">${offline}</div>`}
     <span class="spring"></span>
     <span id="query-number" class="figure" data-number=${number}>${words}</span>
@@ -84,7 +85,8 @@ export function Bottom({ annotator }) {
       </div>
       <span class="spring"></span>
       <span id="saved" class="quiet" title=${saved ? `saved ${clock(saved.time)}` : ""}>${busy ? "saving…" : saved ? "✓ saved" : ""}</span>
-      <button type="button" data-command="fit" title="Both images whole (0)" onClick=${() => fit(stage)}><${Icon} name="fit" /><span class="name">Fit</span></button>
+      <button type="button" data-command="fit" title="Both images whole (0)" onClick=${() => fit(stage)}><${Icon} name="fit" />
+        <span class="name">Fit</span></button>
     </div>`;
 }
 
@@ -130,5 +132,6 @@ function Reasons({ annotator }) {
       <span class="spring"></span>
       <button type="button" data-choice="cancel" onClick=${() => annotator.store.set({ asking: false })}>Cancel</button>
     </div>
-    <div class="line reasons">${REASONS.map(([reason, label], i) => html`<button type="button" data-reason=${reason} onClick=${() => skip(reason)}><kbd>${i + 1}</kbd>${label}</button>`)}</div>`;
+    <div class="line reasons">${REASONS.map(([reason, label], i) => html`<button type="button" data-reason=${reason} onClick=${() => skip(reason)}>
+      <kbd>${i + 1}</kbd>${label}</button>`)}</div>`;
 }

@@ -30,7 +30,10 @@ export function largestSample(image) {
   return image.dtype === "uint8" ? 255 : 65535;
 }
 
-/** For each channel that is shown a table from sample to brightness. @param {ImageInfo} image @param {Colours} colours @returns {Uint8ClampedArray[]} */
+/**
+ * For each channel that is shown a table from sample to brightness.
+ * @param {ImageInfo} image @param {Colours} colours @returns {Uint8ClampedArray[]}
+ */
 export function brightnessTables(image, colours) {
   const count = largestSample(image) + 1;
   const windows = colours.shown.length ? colours.shown.map(({ channel }) => colours.windows[channel]) : colours.windows;
@@ -45,7 +48,10 @@ export function brightnessTables(image, colours) {
   });
 }
 
-/** Colour raw samples (rows, columns, channels): channels in hues, a stain or grey alone, or red, green and blue. @param {Uint8Array | Uint16Array} samples @param {number} channels @param {Colours} colours @param {Uint8ClampedArray[]} tables @param {Uint8ClampedArray} rgba filled */
+/**
+ * Colour raw samples (rows, columns, channels): channels in hues, a stain or grey alone, or red, green and blue.
+ * @param {Uint8Array | Uint16Array} samples @param {number} channels @param {Colours} colours @param {Uint8ClampedArray[]} tables @param {Uint8ClampedArray} rgba filled
+ */
 export function showSamples(samples, channels, colours, tables, rgba) {
   const { channel, shown } = colours;
   if (shown.length) mixSamples(samples, shown, tables, rgba);
@@ -66,7 +72,10 @@ function colourSamples(samples, channels, tables, rgba) {
   }
 }
 
-/** The light of several channels, added. @param {Uint8Array | Uint16Array} samples those that are shown, one after the other for each pixel @param {Shown[]} shown @param {Uint8ClampedArray[]} tables one for each @param {Uint8ClampedArray} rgba filled */
+/**
+ * The light of several channels, added.
+ * @param {Uint8Array | Uint16Array} samples those that are shown, one after the other for each pixel @param {Shown[]} shown @param {Uint8ClampedArray[]} tables one for each @param {Uint8ClampedArray} rgba filled
+ */
 function mixSamples(samples, shown, tables, rgba) {
   const weights = shown.map(({ colour }) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255));
   for (let from = 0, to = 0; to < rgba.length; to += 4) {
@@ -84,14 +93,20 @@ function mixSamples(samples, shown, tables, rgba) {
   }
 }
 
-/** Weights on the optical densities of red, green and blue that give the amount of one stain. @param {Exclude<Channel, "colour" | "grey">} stain @returns {number[]} */
+/**
+ * Weights on the optical densities of red, green and blue that give the amount of one stain.
+ * @param {Exclude<Channel, "colour" | "grey">} stain @returns {number[]}
+ */
 export function stainWeights(stain) {
   const names = /** @type {const} */ (["haematoxylin", "eosin", "dab"]);
   const unit = names.map((name) => scaled([STAINS[name]], 1 / norm(STAINS[name]))[0]);
   return inverse(unit).map((row) => row[names.indexOf(stain)]);
 }
 
-/** How bright a channel shows a pixel, 0 to 255: a stain dark where there is much of it. @param {Exclude<Channel, "colour">} channel @returns {(red: number, green: number, blue: number) => number} */
+/**
+ * How bright a channel shows a pixel, 0 to 255: a stain dark where there is much of it.
+ * @param {Exclude<Channel, "colour">} channel @returns {(red: number, green: number, blue: number) => number}
+ */
 export function brightnessOf(channel) {
   if (channel === "grey") return (r, g, b) => Math.round(0.299 * r + 0.587 * g + 0.114 * b);
   const [x, y, z] = stainWeights(channel);

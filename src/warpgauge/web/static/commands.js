@@ -15,7 +15,10 @@ const PAN = 60; // screen pixels of an arrow
 /** Screen pixels per unit at 1x: at 10x a screen pixel shows 1 µm, as a slide scanner counts. @type {Record<string, number>} */
 const AT_ONE = { um: 0.1, mm: 100, nm: 0.0001 };
 
-/** Magnifications of 2D images: as pathologists say them, or percents of pixels of unknown size. @param {ImageInfo} image @returns {{words: string, scale: number}[]} */
+/**
+ * Magnifications of 2D images: as pathologists say them, or percents of pixels of unknown size.
+ * @param {ImageInfo} image @returns {{words: string, scale: number}[]}
+ */
 export function magnifications({ units, spacing }) {
   const one = AT_ONE[units];
   if (one) return [1, 5, 10, 20, 40].map((times) => ({ words: `${times}×`, scale: times * one }));

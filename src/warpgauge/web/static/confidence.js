@@ -16,7 +16,10 @@ export function probabilityWithin(r, d) {
 /** @type {Map<string, number>} */
 const known = new Map();
 
-/** Radius gamma with `probabilityWithin(gamma, d) = 1 - alpha`: half-length of a drawn axis over its standard deviation. @param {number} d 2 or 3 @param {number} alpha between 0 and 1 @returns {number} */
+/**
+ * Radius gamma with `probabilityWithin(gamma, d) = 1 - alpha`: half-length of a drawn axis over its standard deviation.
+ * @param {number} d 2 or 3 @param {number} alpha between 0 and 1 @returns {number}
+ */
 export function confidenceRadius(d, alpha) {
   if (!(alpha > 0 && alpha < 1)) throw new RangeError(`alpha must lie between 0 and 1, got ${alpha}.`);
   if (d === 2) return Math.sqrt(-2 * Math.log(alpha));

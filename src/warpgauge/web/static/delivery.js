@@ -70,7 +70,10 @@ export class Delivery {
     });
   }
 
-  /** Send what may look like a slip: then it is kept back until the expert says so. @param {() => Promise<any>} send @param {() => Promise<void>} keep */
+  /**
+   * Send what may look like a slip: then it is kept back until the expert says so.
+   * @param {() => Promise<any>} send @param {() => Promise<void>} keep
+   */
   async asked(send, keep) {
     try {
       return await send();
@@ -103,7 +106,10 @@ export class Delivery {
     this.written();
   }
 
-  /** The server holds another answer than the one that this page knew. @param {Conflict} conflict @param {Query} query @param {string} path @param {Record<string, unknown>} body */
+  /**
+   * The server holds another answer than the one that this page knew.
+   * @param {Conflict} conflict @param {Query} query @param {string} path @param {Record<string, unknown>} body
+   */
   async settled(conflict, query, path, body) {
     if ((await this.settle(conflict, query, body)) === "theirs") {
       this.marks.dropDraft();
@@ -117,7 +123,10 @@ export class Delivery {
     this.wrote(await this.asked(() => this.api.post(path, mine), () => this.sending(keep)));
   }
 
-  /** Show both answers in the images, and wait for the expert's choice. @param {Conflict} conflict @param {Query} query @param {Record<string, unknown>} yours @returns {Promise<"mine" | "theirs">} */
+  /**
+   * Show both answers in the images, and wait for the expert's choice.
+   * @param {Conflict} conflict @param {Query} query @param {Record<string, unknown>} yours @returns {Promise<"mine" | "theirs">}
+   */
   async settle({ theirs }, query, yours) {
     const placed = theirs?.kind === "place" ? theirs : null;
     const point = /** @type {number[] | undefined} */ (yours.point);

@@ -1,4 +1,8 @@
-/** An ellipse in a plane: its shape matrix, its handles, and what a drag, a wheel or a key makes of it. Pure functions. The shape matrix W has the squared half-lengths as eigenvalues: the ellipse is (p - c)' W^-1 (p - c) = 1. The covariance is W over the squared confidence radius. @module */
+/**
+ * An ellipse in a plane: its shape matrix, its handles, and what a drag, a wheel or a key makes of it. Pure functions. The shape matrix W has the
+ * squared half-lengths as eigenvalues: the ellipse is (p - c)' W^-1 (p - c) = 1. The covariance is W over the squared confidence radius.
+ * @module
+ */
 
 import { add, norm, subtract } from "./linalg.js";
 
@@ -15,7 +19,11 @@ export function axesOfEllipse(ellipse) {
   ];
 }
 
-/** The ellipse of a shape matrix. Its first axis is the one nearer to `hint`, so that handles keep their places while one axis grows past the other; a disc takes the hint itself. @param {Vector} centre @param {Matrix} shape @param {number} [hint] angle; without it the first axis is the longer one @returns {Ellipse} */
+/**
+ * The ellipse of a shape matrix. Its first axis is the one nearer to `hint`, so that handles keep their places while one axis grows past the other; a
+ * disc takes the hint itself.
+ * @param {Vector} centre @param {Matrix} shape @param {number} [hint] angle; without it the first axis is the longer one @returns {Ellipse}
+ */
 export function ellipseFromShape(centre, shape, hint) {
   const [p, q, r] = [shape[0][0], shape[0][1], shape[1][1]];
   const half = Math.hypot((p - r) / 2, q);
@@ -45,7 +53,10 @@ export function levelOfPoint(ellipse, point) {
   return Math.hypot(x / ellipse.radii[0], y / ellipse.radii[1]);
 }
 
-/** Where the handles are. Those of a small ellipse stand off by `reach` so that each can be caught. @param {Ellipse} ellipse @param {number} reach least distance from the centre, in the ellipse's units @returns {{name: Handle, point: Vector}[]} */
+/**
+ * Where the handles are. Those of a small ellipse stand off by `reach` so that each can be caught.
+ * @param {Ellipse} ellipse @param {number} reach least distance from the centre, in the ellipse's units @returns {{name: Handle, point: Vector}[]}
+ */
 export function handlesOfEllipse(ellipse, reach) {
   const [first, second] = axesOfEllipse(ellipse);
   const [a, b] = ellipse.radii.map((radius) => Math.max(radius, reach));
@@ -58,7 +69,11 @@ export function handlesOfEllipse(ellipse, reach) {
   ];
 }
 
-/** What of an ellipse lies under a point. The rim of a small ellipse lies near its centre: there the nearer one counts, so that a drag at the rim scales and does not move. @param {Ellipse} ellipse @param {Vector} point @param {number} tolerance how near to a handle or, from outside, to the rim counts, in the ellipse's units @param {number} reach as for `handlesOfEllipse` @returns {Handle | null} */
+/**
+ * What of an ellipse lies under a point. The rim of a small ellipse lies near its centre: there the nearer one counts, so that a drag at the rim
+ * scales and does not move.
+ * @param {Ellipse} ellipse @param {Vector} point @param {number} tolerance how near to a handle or, from outside, to the rim counts, in the ellipse's units @param {number} reach as for `handlesOfEllipse` @returns {Handle | null}
+ */
 export function handleUnderPoint(ellipse, point, tolerance, reach) {
   const near = handlesOfEllipse(ellipse, reach)
     .map(({ name, point: at }) => ({ name, distance: norm(subtract(point, at)) }))
@@ -72,7 +87,10 @@ export function handleUnderPoint(ellipse, point, tolerance, reach) {
   return null;
 }
 
-/** The ellipse after a handle was dragged. @param {Ellipse} start as it was when the drag began @param {Handle} handle @param {Vector} from where the drag began @param {Vector} to where it is now @param {{floor: number, reach: number}} limits smallest half-length; and as for `handlesOfEllipse` @returns {Ellipse} */
+/**
+ * The ellipse after a handle was dragged.
+ * @param {Ellipse} start as it was when the drag began @param {Handle} handle @param {Vector} from where the drag began @param {Vector} to where it is now @param {{floor: number, reach: number}} limits smallest half-length; and as for `handlesOfEllipse` @returns {Ellipse}
+ */
 export function dragHandle(start, handle, from, to, limits) {
   if (handle === "centre") return { ...start, centre: add(start.centre, subtract(to, from)) };
   if (handle === "rim") {

@@ -1,4 +1,10 @@
-/** The uncertain landmark: a point and the shape of its region in the world, seen and edited through planes. In 2D the plane holds the whole ellipse. In 3D a plane shows the section of the ellipsoid (solid) and its projection (faint), and an edit of the section is a linear map T of the plane applied to the whole: W becomes T W T'. T is invertible, so that the shape stays positive definite, and the extent along the normal stays as it is. Many edits can still make a needle too thin for the numbers of a computer: `admissible` tells, and such an edit is not taken. @module */
+/**
+ * The uncertain landmark: a point and the shape of its region in the world, seen and edited through planes. In 2D the plane holds the whole ellipse.
+ * In 3D a plane shows the section of the ellipsoid (solid) and its projection (faint), and an edit of the section is a linear map T of the plane
+ * applied to the whole: W becomes T W T'. T is invertible, so that the shape stays positive definite, and the extent along the normal stays as it is.
+ * Many edits can still make a needle too thin for the numbers of a computer: `admissible` tells, and such an edit is not taken.
+ * @module
+ */
 
 import { confidenceRadius } from "./confidence.js";
 import { axesOfEllipse, ellipseFromShape } from "./ellipse.js";
@@ -27,7 +33,10 @@ export function markFromCovariance(point, covariance, alpha) {
   return { point, shape: scaled(covariance, confidenceRadius(point.length, alpha) ** 2), alpha, hints: {} };
 }
 
-/** The region of a prediction as the server gives it: how far it reaches for its alpha depends on the model's tails. @param {Prediction} prediction @returns {Mark} */
+/**
+ * The region of a prediction as the server gives it: how far it reaches for its alpha depends on the model's tails.
+ * @param {Prediction} prediction @returns {Mark}
+ */
 export function markFromPrediction({ mean, ellipse, alpha }) {
   const { half_lengths: lengths, axes } = ellipse;
   const squares = lengths.map((length, i) => lengths.map((_, j) => (i === j ? length * length : 0)));
@@ -49,7 +58,10 @@ export function shapeWorldToPlane(plane, shape_world) {
   return congruence(plane.fromWorld, shape_world);
 }
 
-/** The section of the region by the plane at a depth, or null where the plane misses it. @param {Plane} plane @param {Mark} mark @param {number} depth @returns {Ellipse | null} */
+/**
+ * The section of the region by the plane at a depth, or null where the plane misses it.
+ * @param {Plane} plane @param {Mark} mark @param {number} depth @returns {Ellipse | null}
+ */
 export function sectionOfMark(plane, mark, depth) {
   const centre = worldToPlane(plane, mark.point);
   const shape = shapeWorldToPlane(plane, mark.shape);
@@ -62,7 +74,10 @@ export function sectionOfMark(plane, mark, depth) {
   return ellipseFromShape(middle, scaled(conditionalShape(shape), left), hint);
 }
 
-/** Shape of the section through the centre: the Schur complement of the depth. @param {Matrix} shape 3 x 3, in the frame of the plane @returns {Matrix} */
+/**
+ * Shape of the section through the centre: the Schur complement of the depth.
+ * @param {Matrix} shape 3 x 3, in the frame of the plane @returns {Matrix}
+ */
 function conditionalShape(shape) {
   return [0, 1].map((i) => [0, 1].map((j) => shape[i][j] - (shape[i][2] * shape[j][2]) / shape[2][2]));
 }
@@ -74,14 +89,20 @@ export function projectionOfMark(plane, mark) {
   return ellipseFromShape(centre, [shape[0].slice(0, 2), shape[1].slice(0, 2)], mark.hints[plane.axis]);
 }
 
-/** How far a slice lies from the mark: 0 through the centre, 1 where it touches the region, more beyond. @param {Plane} plane @param {Mark} mark @param {number} depth @returns {number} */
+/**
+ * How far a slice lies from the mark: 0 through the centre, 1 where it touches the region, more beyond.
+ * @param {Plane} plane @param {Mark} mark @param {number} depth @returns {number}
+ */
 export function distanceFromSlice(plane, mark, depth) {
   if (plane.d === 2) return 0;
   const away = depth - worldToPlane(plane, mark.point)[2];
   return Math.abs(away) / Math.sqrt(shapeWorldToPlane(plane, mark.shape)[2][2]);
 }
 
-/** The mark whose section by the plane is `after`, where it was `before`. @param {Plane} plane @param {Mark} mark @param {number} depth @param {Ellipse} before its section now @param {Ellipse} after @returns {Mark} */
+/**
+ * The mark whose section by the plane is `after`, where it was `before`.
+ * @param {Plane} plane @param {Mark} mark @param {number} depth @param {Ellipse} before its section now @param {Ellipse} after @returns {Mark}
+ */
 export function markWithSection(plane, mark, depth, before, after) {
   const map = mapOfEllipses(before, after);
   const turn = plane.d === 2 ? map : [[...map[0], 0], [...map[1], 0], [0, 0, 1]];
@@ -94,7 +115,10 @@ export function markWithSection(plane, mark, depth, before, after) {
   return { ...mark, point, shape, hints: { ...mark.hints, [plane.axis]: after.angle } };
 }
 
-/** Whether every half-length of the region lies between two bounds. @param {Mark} mark @param {number} shortest @param {number} longest @returns {boolean} */
+/**
+ * Whether every half-length of the region lies between two bounds.
+ * @param {Mark} mark @param {number} shortest @param {number} longest @returns {boolean}
+ */
 export function admissible(mark, shortest, longest) {
   const shifted = (/** @type {number} */ sign, /** @type {number} */ length) =>
     mark.shape.map((row, i) => row.map((value, j) => sign * (value - (i === j ? length * length : 0))));
@@ -118,7 +142,10 @@ export function scaledMark(mark, factor) {
   return { ...mark, shape: scaled(mark.shape, factor * factor) };
 }
 
-/** Level of a point: 1 on the rim of the region, growing with the distance from its centre. @param {Pick<Mark, "point" | "shape">} mark @param {Vector} point_world @returns {number} */
+/**
+ * Level of a point: 1 on the rim of the region, growing with the distance from its centre.
+ * @param {Pick<Mark, "point" | "shape">} mark @param {Vector} point_world @returns {number}
+ */
 export function levelOfWorld(mark, point_world) {
   const away = subtract(point_world, mark.point);
   const solved = multiplyVector(inverse(mark.shape), away);

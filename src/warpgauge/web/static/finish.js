@@ -32,7 +32,8 @@ export function Finish({ annotator, openDrawer }) {
     <h2>You are done. Thank you.</h2>
     <p data-reached>${done.reasons.join(" ")}${skipped} ${progress && progressInWords(progress, units, extentOf(stage.images.fixed))[0]}</p>
     <h3>Worth a second look</h3>
-    ${flagged.length ? html`<div class="choices">${flagged.map((row) => html`<button type="button" data-look=${row.query} onClick=${() => void annotator.go(`/api/query/${row.query}`)}>Mark ${row.number}: ${reasonToLook(row, units)}</button>`)}</div>` : html`<p data-detectable>${nothingFound(detectable, units)}</p>`}
+    ${flagged.length ? html`<div class="choices">
+      ${flagged.map((row) => html`<button type="button" data-look=${row.query} onClick=${() => void annotator.go(`/api/query/${row.query}`)}>Mark ${row.number}: ${reasonToLook(row, units)}</button>`)}</div>` : html`<p data-detectable>${nothingFound(detectable, units)}</p>`}
     <h3>Take with you</h3>
     <${Takeaway} stage=${stage} />
     <p class="quiet">Everything is saved; you may close this page. If you are asked once more, the question appears here by itself.</p>
@@ -63,5 +64,7 @@ export function Takeaway({ stage }) {
   const button = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string} */ path) => html`<button type="button" data-download=${name} onClick=${() => void take(path)}>${label}</button>`;
   const marks = (/** @type {string} */ whose, /** @type {string} */ label) => button(whose, label, `/api/marks/${whose}`);
   const organises = project.role === "organiser";
-  return html`<div class="takeaway">${marks("mine", "Your marks")}${organises && [marks("all", "Marks of all raters"), marks("fused", "Fused marks, one per place")]}<span class="quiet" role="status">${words}</span></div>`;
+  return html`<div class="takeaway">
+    ${marks("mine", "Your marks")}${organises && [marks("all", "Marks of all raters"), marks("fused", "Fused marks, one per place")]}
+    <span class="quiet" role="status">${words}</span></div>`;
 }

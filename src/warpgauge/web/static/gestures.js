@@ -1,4 +1,8 @@
-/** What the hand does: click, drag, pan, pinch, wheel. No picture, no state of the page. A movement under 4 screen pixels is a click, however long or short it takes: no fast click is swallowed as a drag. @module */
+/**
+ * What the hand does: click, drag, pan, pinch, wheel. No picture, no state of the page. A movement under 4 screen pixels is a click, however long or
+ * short it takes: no fast click is swallowed as a drag.
+ * @module
+ */
 
 /** @import { Vector } from "./linalg.js" */
 /** @typedef {{shift: boolean, touch: boolean, button: number}} Modifiers button: 0 left, 1 middle, 2 right, -1 none */
@@ -121,7 +125,10 @@ function modifiersOf({ shift, touch, button }) {
   return { shift, touch, button };
 }
 
-/** How far a wheel was turned, in notches, whatever the device and the browser's unit; down is positive. @param {{deltaX: number, deltaY: number, deltaMode: number}} event @returns {number} */
+/**
+ * How far a wheel was turned, in notches, whatever the device and the browser's unit; down is positive.
+ * @param {{deltaX: number, deltaY: number, deltaMode: number}} event @returns {number}
+ */
 export function wheelNotches(event) {
   // With Shift held, browsers turn the wheel sideways.
   const delta = Math.abs(event.deltaY) >= Math.abs(event.deltaX) ? event.deltaY : event.deltaX;
@@ -129,7 +136,10 @@ export function wheelNotches(event) {
   return Math.max(-3, Math.min(3, pixels / 100));
 }
 
-/** Bind the machine to an element. @param {HTMLElement} element @param {Hand} hand @param {(at: Vector, notches: number, sideways: boolean) => void} wheel sideways: with Shift or Ctrl held @returns {GestureMachine} */
+/**
+ * Bind the machine to an element.
+ * @param {HTMLElement} element @param {Hand} hand @param {(at: Vector, notches: number, sideways: boolean) => void} wheel sideways: with Shift or Ctrl held @returns {GestureMachine}
+ */
 export function listenToHand(element, hand, wheel) {
   const machine = new GestureMachine(hand);
   /** @param {MouseEvent} event @returns {Vector} */

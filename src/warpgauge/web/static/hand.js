@@ -1,4 +1,8 @@
-/** What the hand does on a plane: a click chooses the place (first image) or marks the match (second image), handles change the mark, everything else looks around. @module */
+/**
+ * What the hand does on a plane: a click chooses the place (first image) or marks the match (second image), handles change the mark, everything else
+ * looks around.
+ * @module
+ */
 
 import { dragHandle, handleUnderPoint, levelOfPoint } from "./ellipse.js";
 import { admissible, ballMark, markWithSection, sectionOfMark } from "./ellipsoid.js";

@@ -1,6 +1,9 @@
 /** What the browser keeps for a rater from one visit to the next. @module */
 
-/** Keys of what belongs to one rater in one project; pairs of one server may have the same name. @param {{name: string, rater: string}} project @param {string} what */
+/**
+ * Keys of what belongs to one rater in one project; pairs of one server may have the same name.
+ * @param {{name: string, rater: string}} project @param {string} what
+ */
 export function keyFor({ name, rater }, what) {
   return `warpgauge:${what}:${name}:${rater}${location.pathname}`;
 }

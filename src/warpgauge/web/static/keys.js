@@ -11,7 +11,10 @@
  * @property {boolean} [repeats] whether a key that is held does it again
  */
 
-/** A key with its modifiers, letters in lower case: "z", "Shift+z", "Shift+ArrowUp", "?". @param {{key: string, shiftKey: boolean, altKey: boolean, ctrlKey: boolean, metaKey: boolean}} event @returns {string} */
+/**
+ * A key with its modifiers, letters in lower case: "z", "Shift+z", "Shift+ArrowUp", "?".
+ * @param {{key: string, shiftKey: boolean, altKey: boolean, ctrlKey: boolean, metaKey: boolean}} event @returns {string}
+ */
 export function keyOfEvent(event) {
   const letter = event.key.length === 1;
   const key = letter ? event.key.toLowerCase() : event.key;
@@ -24,7 +27,10 @@ export function keyOfEvent(event) {
   return `${control}${event.altKey && !written ? "Alt+" : ""}${shift}${key}`;
 }
 
-/** Whether the keyboard belongs to what has the focus, and not to the page. @param {EventTarget | null} target @param {string} key @returns {boolean} */
+/**
+ * Whether the keyboard belongs to what has the focus, and not to the page.
+ * @param {EventTarget | null} target @param {string} key @returns {boolean}
+ */
 export function belongsToControl(target, key) {
   if (!(target instanceof HTMLElement)) return false;
   if (document.querySelector("dialog[open]")) return true;
@@ -66,7 +72,10 @@ export function showFocusToKeys() {
   document.addEventListener("pointerdown", () => document.body.classList.remove("by-keys"));
 }
 
-/** After a button was clicked by hand the keys go on working on the images: Enter accepts, it does not click again. @param {() => void} focusImages */
+/**
+ * After a button was clicked by hand the keys go on working on the images: Enter accepts, it does not click again.
+ * @param {() => void} focusImages
+ */
 export function giveFocusBack(focusImages) {
   document.addEventListener("click", (event) => {
     // Clicked by the keyboard: the focus is where the user put it.

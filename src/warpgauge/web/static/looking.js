@@ -44,7 +44,10 @@ export function lookAtWhole(stage) {
   stage.fit();
 }
 
-/** Look at a mark of the list in both images, as near as now; in volumes the slices go there. @param {Stage} stage @param {Pick<Row, "location" | "point">} row */
+/**
+ * Look at a mark of the list in both images, as near as now; in volumes the slices go there.
+ * @param {Stage} stage @param {Pick<Row, "location" | "point">} row
+ */
 export function lookAtMark(stage, { location, point }) {
   stage.lookAgain = null;
   stage.lookAt("fixed", location);

@@ -17,7 +17,10 @@ import { rounded, unitName } from "./words.js";
 /** Entropies that differ by less are one shade, nats: 5 % of a standard deviation in the plane. */
 const SAME = 0.1;
 
-/** For each element of a map its place on the colour scale, 0 to 1, and how far it is known, 1 to 0. @param {Kind} kind @param {Float32Array} values @param {[number, number] | null} limits entropies between which knowledge ends @returns {{place: Float32Array, known: Float32Array, range: number[]}} */
+/**
+ * For each element of a map its place on the colour scale, 0 to 1, and how far it is known, 1 to 0.
+ * @param {Kind} kind @param {Float32Array} values @param {[number, number] | null} limits entropies between which knowledge ends @returns {{place: Float32Array, known: Float32Array, range: number[]}}
+ */
 export function readMap(kind, values, limits) {
   const count = values.length / (kind === "blended" ? 2 : 1);
   const place = new Float32Array(count);
@@ -41,7 +44,10 @@ export function readMap(kind, values, limits) {
   return { place, known, range: [at(0), at(0.5), at(1)] };
 }
 
-/** Which share of sorted values lies below one of them, 0 for the smallest and 1 for the largest; ties lie in their middle. @param {Float32Array} sorted @param {number} value */
+/**
+ * Which share of sorted values lies below one of them, 0 for the smallest and 1 for the largest; ties lie in their middle.
+ * @param {Float32Array} sorted @param {number} value
+ */
 function shareBelow(sorted, value) {
   const first = (/** @type {(one: number) => boolean} */ from) => {
     let [low, high] = [0, sorted.length];
@@ -72,17 +78,27 @@ export function mapPicture(kind, values, headers) {
   return { kind, colour: canvasOf(colour), unknown: canvasOf(unknown), range };
 }
 
-/** How strongly to hatch. An error that is half known is half hatched. The entropy has a shade of its own everywhere, so that hatching marks only where less than half is known. @param {Kind} kind @param {number} known 1 to 0 @returns {number} */
+/**
+ * How strongly to hatch. An error that is half known is half hatched. The entropy has a shade of its own everywhere, so that hatching marks only
+ * where less than half is known.
+ * @param {Kind} kind @param {number} known 1 to 0 @returns {number}
+ */
 export function hatchStrength(kind, known) {
   return kind === "entropy" ? Math.max(0, 1 - 2 * known) : 1 - known;
 }
 
-/** Standard deviation of an isotropic normal with this entropy: what people can picture. @param {number} entropy nats @param {number} d @returns {number} */
+/**
+ * Standard deviation of an isotropic normal with this entropy: what people can picture.
+ * @param {number} entropy nats @param {number} d @returns {number}
+ */
 export function deviationOfEntropy(entropy, d) {
   return Math.exp(entropy / d) / Math.sqrt(2 * Math.PI * Math.E);
 }
 
-/** What the colours mean, in words. @param {{map: MapPicture, transform: string | null, d: number, units: string, region: number}} of region: half-width at the project's level per standard deviation */
+/**
+ * What the colours mean, in words.
+ * @param {{map: MapPicture, transform: string | null, d: number, units: string, region: number}} of region: half-width at the project's level per standard deviation
+ */
 export function Legend({ map, transform, d, units, region }) {
   const unit = unitName(units);
   const known = (/** @type {number} */ value) => `${rounded(region * deviationOfEntropy(value, d))} ${unit}`;

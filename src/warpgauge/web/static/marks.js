@@ -1,4 +1,7 @@
-/** How marks look: one shape and one colour-blind-safe colour (Okabe and Ito) for each kind, with a dark halo so that they show on any tissue. @module */
+/**
+ * How marks look: one shape and one colour-blind-safe colour (Okabe and Ito) for each kind, with a dark halo so that they show on any tissue.
+ * @module
+ */
 
 import { handlesOfEllipse } from "./ellipse.js";
 import { planeToScreen, turnToScreen } from "./viewport.js";
@@ -19,7 +22,10 @@ export const COLOURS = {
 const HALO = "rgba(0, 0, 0, 0.75)";
 const LINE = 1.5;
 
-/** Draw a path twice: the halo, then the line. @param {CanvasRenderingContext2D} context @param {string} colour @param {() => void} path @param {{alpha?: number, dash?: number[], width?: number, fill?: string, halo?: number}} [look] */
+/**
+ * Draw a path twice: the halo, then the line.
+ * @param {CanvasRenderingContext2D} context @param {string} colour @param {() => void} path @param {{alpha?: number, dash?: number[], width?: number, fill?: string, halo?: number}} [look]
+ */
 export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], width = LINE, fill, halo = 1.6 } = {}) {
   context.save();
   context.globalAlpha = alpha;
@@ -40,20 +46,29 @@ export function strokeWithHalo(context, colour, path, { alpha = 1, dash = [], wi
   context.restore();
 }
 
-/** The path of a cross that leaves its middle free. @param {CanvasRenderingContext2D} context @param {Vector} at screen @param {number} inner @param {number} outer */
+/**
+ * The path of a cross that leaves its middle free.
+ * @param {CanvasRenderingContext2D} context @param {Vector} at screen @param {number} inner @param {number} outer
+ */
 export function cross(context, [x, y], inner, outer) {
   for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
     line(context, [x + dx * inner, y + dy * inner], [x + dx * outer, y + dy * outer]);
   }
 }
 
-/** The point asked for: a crosshair that leaves its middle free. @param {CanvasRenderingContext2D} context @param {Vector} at screen @param {number} [alpha] @param {number} [size] @param {string} [colour] */
+/**
+ * The point asked for: a crosshair that leaves its middle free.
+ * @param {CanvasRenderingContext2D} context @param {Vector} at screen @param {number} [alpha] @param {number} [size] @param {string} [colour]
+ */
 export function drawQuery(context, [x, y], alpha = 1, size = 20, colour = COLOURS.query) {
   strokeWithHalo(context, colour, () => cross(context, [x, y], size / 4, size), { alpha, width: 2 });
   strokeWithHalo(context, colour, () => context.arc(x, y, 1, 0, 2 * Math.PI), { alpha });
 }
 
-/** An ellipse of a plane. @param {CanvasRenderingContext2D} context @param {View} view @param {Ellipse} ellipse @param {string} colour @param {{alpha?: number, dash?: number[], width?: number, fill?: string}} [look] */
+/**
+ * An ellipse of a plane.
+ * @param {CanvasRenderingContext2D} context @param {View} view @param {Ellipse} ellipse @param {string} colour @param {{alpha?: number, dash?: number[], width?: number, fill?: string}} [look]
+ */
 export function drawEllipse(context, view, ellipse, colour, look) {
   const [x, y] = planeToScreen(view, ellipse.centre);
   const [a, b] = ellipse.radii.map((radius) => Math.max(radius * view.scale, 0.5));
@@ -68,7 +83,10 @@ function screenAngle(view, angle) {
   return Math.atan2(y, x);
 }
 
-/** The handles of one's own ellipse: squares at the ends of the first axis, diamonds at those of the second. @param {CanvasRenderingContext2D} context @param {View} view @param {Ellipse} ellipse @param {number} reach plane units @param {string | null} active name of the handle under the pointer */
+/**
+ * The handles of one's own ellipse: squares at the ends of the first axis, diamonds at those of the second.
+ * @param {CanvasRenderingContext2D} context @param {View} view @param {Ellipse} ellipse @param {number} reach plane units @param {string | null} active name of the handle under the pointer
+ */
 export function drawHandles(context, view, ellipse, reach, active) {
   const centre = planeToScreen(view, ellipse.centre);
   for (const { name, point } of handlesOfEllipse(ellipse, reach)) {
@@ -113,7 +131,10 @@ export function drawPlus(context, [x, y], colour, size, alpha = 1) {
   }, { alpha });
 }
 
-/** A former answer: a light ring with a dark halo, which shows on bright tissue and on black; an outlier is a triangle, a skipped question a dot. @param {CanvasRenderingContext2D} context @param {Vector} at @param {"former" | "outlier" | "skipped"} kind @param {{alpha?: number, label?: string, left?: boolean}} [look] left: its number stands left of it */
+/**
+ * A former answer: a light ring with a dark halo, which shows on bright tissue and on black; an outlier is a triangle, a skipped question a dot.
+ * @param {CanvasRenderingContext2D} context @param {Vector} at @param {"former" | "outlier" | "skipped"} kind @param {{alpha?: number, label?: string, left?: boolean}} [look] left: its number stands left of it
+ */
 export function drawFormer(context, [x, y], kind, { alpha = 1, label, left = false } = {}) {
   const path = {
     former: () => context.arc(x, y, 5.5, 0, 2 * Math.PI),
@@ -129,7 +150,10 @@ export function drawFormer(context, [x, y], kind, { alpha = 1, label, left = fal
   if (label) drawText(context, label, [left ? x - 9 : x + 9, y + 4], { alpha, size: 12, align: left ? "right" : "left" });
 }
 
-/** Text with a halo. @param {CanvasRenderingContext2D} context @param {string} text @param {Vector} at @param {{alpha?: number, align?: CanvasTextAlign, size?: number}} [look] */
+/**
+ * Text with a halo.
+ * @param {CanvasRenderingContext2D} context @param {string} text @param {Vector} at @param {{alpha?: number, align?: CanvasTextAlign, size?: number}} [look]
+ */
 export function drawText(context, text, [x, y], { alpha = 1, align = "left", size = 13 } = {}) {
   context.save();
   context.globalAlpha = alpha;
@@ -149,7 +173,10 @@ export function fade(away) {
   return Math.max(0.18, 1 - Math.max(0, Math.abs(away) - 0.5) / 6);
 }
 
-/** A scale bar on a dark plate, which shows on any tissue. @param {CanvasRenderingContext2D} context @param {{length: number, pixels: number}} bar @param {Vector} at its left end @param {string} units */
+/**
+ * A scale bar on a dark plate, which shows on any tissue.
+ * @param {CanvasRenderingContext2D} context @param {{length: number, pixels: number}} bar @param {Vector} at its left end @param {string} units
+ */
 export function drawScaleBar(context, bar, [x, y], units) {
   const words = length(bar.length, units);
   context.save();

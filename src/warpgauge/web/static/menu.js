@@ -30,7 +30,8 @@ export function Menu({ stage }) {
     return () => document.removeEventListener("pointerdown", elsewhere);
   }, []);
   if (!state.menu) return null;
-  const toggle = (/** @type {"overview" | "bar"} */ key, /** @type {string} */ words) => html`<label class="tick"><input type="checkbox" data-toggle=${key} checked=${state[key]} onChange=${() => store.set({ [key]: !store.state[key] })} />${words}</label>`;
+  const toggle = (/** @type {"overview" | "bar"} */ key, /** @type {string} */ words) => html`<label class="tick">
+    <input type="checkbox" data-toggle=${key} checked=${state[key]} onChange=${() => store.set({ [key]: !store.state[key] })} />${words}</label>`;
   return html`<div class="panel">
     ${SIDES.map((side) => html`<${Look} key=${side} stage=${stage} side=${side} />`)}
     <div class="row">
@@ -59,19 +60,25 @@ function Look({ stage, side }) {
     const next = end === "low" ? { low: value, high: Math.max(window.high, value + (high - low) / 1020) } : { high: value, low: Math.min(window.low, value - (high - low) / 1020) };
     change({ windows: colours.windows.map((old, k) => (!apart || k === channel ? next : old)) });
   };
-  const slider = (/** @type {"low" | "high"} */ end, /** @type {string} */ words) => html`<label class="told">${words}<input type="range" data-end=${end === "low" ? "dark" : "bright"} min=${low} max=${high} step="any" value=${window[end]} onInput=${(/** @type {any} */ event) => set(end, Number(event.target.value))} />
+  const slider = (/** @type {"low" | "high"} */ end, /** @type {string} */ words) => html`<label class="told">${words}
+    <input type="range" data-end=${end === "low" ? "dark" : "bright"} min=${low} max=${high} step="any" value=${window[end]} onInput=${(/** @type {any} */ event) => set(end, Number(event.target.value))} />
     <output class="figure quiet">${number(window[end] * image.scale + image.offset)}</output></label>`;
   return html`<div class="look" role="group" data-look=${side} aria-label=${TITLES[side]}>
     <h2>${TITLES[side]} <span class="quiet clip">${image.name}</span></h2>
     ${image.channels === 3 && image.dtype === "uint8" && !apart && html`<label class="told">Channel<select data-stain=${side} onChange=${(/** @type {any} */ event) => change({ channel: event.target.value })}>${CHANNELS.map(([value, name]) => html`<option value=${value} selected=${colours.channel === value}>${name}</option>`)}</select></label>`}
     ${apart && html`<${Channels} names=${image.apart.map(({ name }) => name)} colours=${colours} picked=${channel} pick=${pick} change=${change} />`}
     ${slider("low", "Dark at")}${slider("high", "Bright at")}
-    <div class="row"><label class="tick"><input type="checkbox" checked=${colours.invert} onChange=${() => change({ invert: !colours.invert })} />Invert</label><span class="spring"></span>
+    <div class="row"><label class="tick">
+      <input type="checkbox" checked=${colours.invert} onChange=${() => change({ invert: !colours.invert })} />Invert</label><span class="spring">
+      </span>
       <button type="button" data-act="reset" onClick=${() => change(initialColours(image))}>Reset</button></div>
   </div>`;
 }
 
-/** Range of samples that the sliders span: all 8 bits, or of 16 bits the windows and as much again on both sides. @param {Parameters<typeof largestSample>[0]} image @param {{low: number, high: number}[]} windows @returns {[number, number]} */
+/**
+ * Range of samples that the sliders span: all 8 bits, or of 16 bits the windows and as much again on both sides.
+ * @param {Parameters<typeof largestSample>[0]} image @param {{low: number, high: number}[]} windows @returns {[number, number]}
+ */
 export function rangeOf(image, windows) {
   const top = largestSample(image);
   if (top < 256) return [0, top];
@@ -80,7 +87,10 @@ export function rangeOf(image, windows) {
   return [Math.max(0, low - (high - low) / 2), Math.min(top, high + (high - low) / 2)];
 }
 
-/** Channels that are not grey or red, green, blue: whether each is shown, its colour, and its name, which gives it the sliders. @param {{names: string[], colours: Colours, picked: number, pick: (channel: number) => void, change: (part: Partial<Colours>) => void}} properties */
+/**
+ * Channels that are not grey or red, green, blue: whether each is shown, its colour, and its name, which gives it the sliders.
+ * @param {{names: string[], colours: Colours, picked: number, pick: (channel: number) => void, change: (part: Partial<Colours>) => void}} properties
+ */
 function Channels({ names, colours, picked, pick, change }) {
   const { shown } = colours;
   const show = (/** @type {number} */ channel, /** @type {boolean} */ on) => {
@@ -96,7 +106,8 @@ function Channels({ names, colours, picked, pick, change }) {
       <input type="checkbox" aria-label=${`Show ${name}`} checked=${Boolean(here)} disabled=${!here && shown.length >= MOST} onClick=${(/** @type {any} */ event) => show(channel, event.target.checked)} />
       <select aria-label=${`Colour of ${name}`} disabled=${!here} style=${{ borderLeftColor: here?.colour ?? "transparent" }} onChange=${(/** @type {any} */ event) => change({ shown: shown.map((one) => (one.channel === channel ? { channel, colour: event.target.value } : one)) })}>
         ${HUES.map(([word, value]) => html`<option value=${value} selected=${here?.colour === value}>${word}</option>`)}</select>
-      <button type="button" title=${`Brightness of ${name}`} disabled=${!here} aria-pressed=${channel === picked} onClick=${() => pick(channel)}>${name}</button></div>`;
+      <button type="button" title=${`Brightness of ${name}`} disabled=${!here} aria-pressed=${channel === picked} onClick=${() => pick(channel)}>
+        ${name}</button></div>`;
   })}</div>`;
 }
 
@@ -111,7 +122,8 @@ export function Keys({ commands, solid }) {
   };
   const mouse = [["Click on “This place”", "choose a place"], ["Click on “Where is it?”", "put the ring"], ["Drag", "move the images"], ["Drag a handle or the rim", "change its size and shape"], ["Wheel", solid ? "slices; Shift zooms" : "zoom both"], ["Right or middle drag", "brightness and contrast"], ["Touch", "tap, drag, pinch"]];
   return html`<h2 id="keys-title" tabindex="-1" autofocus>Keys and mouse</h2>
-    <div class="columns">${commands.filter(({ id }) => !/^(Shift\+)?(Right|Up|Down)$/.test(id)).map((command) => html`<button type="button" key=${command.id} onClick=${() => run(command)}><span>${command.label}</span><kbd>${command.shown.replace("←", "← → ↑ ↓")}</kbd></button>`)}
+    <div class="columns">
+      ${commands.filter(({ id }) => !/^(Shift\+)?(Right|Up|Down)$/.test(id)).map((command) => html`<button type="button" key=${command.id} onClick=${() => run(command)}><span>${command.label}</span><kbd>${command.shown.replace("←", "← → ↑ ↓")}</kbd></button>`)}
       ${mouse.map(([what, gives]) => html`<div class="static"><span>${what}</span><span class="quiet">${gives}</span></div>`)}</div>
     <div class="foot"><button type="button" onClick=${close}>Close</button></div>`;
 }

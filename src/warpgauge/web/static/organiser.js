@@ -39,7 +39,10 @@ export function inTurn(place) {
   return { ...place, marks: [...place.marks.slice(first), ...place.marks.slice(0, first)] };
 }
 
-/** How exact a rater is, by questions with known answers and by repeats. @param {Certificate | null} found @param {string} unit @returns {string[]} */
+/**
+ * How exact a rater is, by questions with known answers and by repeats.
+ * @param {Certificate | null} found @param {string} unit @returns {string[]}
+ */
 export function certificateWords(found, unit) {
   if (!found) return [];
   const range = (/** @type {number | null | undefined} */ low, /** @type {number | null | undefined} */ high) => (low === null || low === undefined || high === null || high === undefined ? "" : ` (${rounded(low)} to ${rounded(high)})`);
@@ -126,14 +129,18 @@ export function Organiser({ annotator }) {
   return html`
     ${progress?.ranking && html`<p class="verdict">${progress.ranking}</p>`}
     <${People} annotator=${annotator} raters=${work.raters} unit=${unit} say=${say} read=${read} />
-    ${work.raters.raters.every(({ placed }) => placed === 0) && html`<p class="row"><button type="button" data-act="choose" onClick=${() => (choosing ? store.set({ choosing: null }) : void annotator.choosePlace(null))}>${choosing ? "Enough places" : "Choose places"}</button>
+    ${work.raters.raters.every(({ placed }) => placed === 0) && html`<p class="row">
+      <button type="button" data-act="choose" onClick=${() => (choosing ? store.set({ choosing: null }) : void annotator.choosePlace(null))}>
+      ${choosing ? "Enough places" : "Choose places"}</button>
       <span class="quiet">${choosing ? `${choosing.chosen} chosen` : "that all raters are asked: about 20 clicks in the first image, before they begin"}</span></p>`}
     <p role="status" class="quiet" id="note">${note}</p>
     <h2>Disagreements</h2>
     ${judged && html`<${Judging} place=${judged} unit=${unit} named=${open.length === 0} act=${act} keep=${keep} />`}
-    ${open.length === 0 && html`<p class="quiet">${locations.some(({ marks }) => marks.length > 1) ? "No open disagreement is left: marks of the same place agree within their ±." : "Where several raters have answered the same question, their marks are compared here."}</p>`}
+    ${open.length === 0 && html`<p class="quiet">
+      ${locations.some(({ marks }) => marks.length > 1) ? "No open disagreement is left: marks of the same place agree within their ±." : "Where several raters have answered the same question, their marks are compared here."}</p>`}
     <${Places} places=${open} chosen=${judged?.query ?? null} choose=${choose} unit=${unit} />
-    <details><summary>All places</summary><${Places} places=${locations.filter(({ marks, skips }) => marks.length + Object.keys(skips).length > 0)} chosen=${judged?.query ?? null} choose=${choose} unit=${unit} /></details>
+    <details><summary>All places</summary>
+      <${Places} places=${locations.filter(({ marks, skips }) => marks.length + Object.keys(skips).length > 0)} chosen=${judged?.query ?? null} choose=${choose} unit=${unit} /></details>
     <h2>Download</h2><${Takeaway} stage=${stage} />`;
 }
 
@@ -170,12 +177,15 @@ function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit
         <button type="button" data-act="link" onClick=${() => void register({ action: "add", name: one.name, role: one.role === "organiser" ? one.role : "rater" })}>${one.has_link ? "New link" : "Link"}</button>
         ${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => void register({ action: "revoke", name: one.name })}>Revoke</button>`}</div>`}</div>`)}</div>
     <p class="quiet">${pooled === null ? "Agreement appears here when two raters have answered the same question." : `Raters scatter around each other by ${rounded(pooled)} ${unit}.`}</p>
-    ${sealed > 0 && html`<p class="quiet" data-sealed>${sealed} ${sealed === 1 ? "answer is" : "answers are"} kept back for the certificate: shown to who gave them, and used for nothing else until they are opened.</p>`}
+    ${sealed > 0 && html`<p class="quiet" data-sealed>
+      ${sealed} ${sealed === 1 ? "answer is" : "answers are"} kept back for the certificate: shown to who gave them, and used for nothing else until they are opened.</p>`}
     ${home !== undefined ? html`<p>People are invited on the page of <a href=${home}>all pairs</a>.</p>` : html`<p class="row">
       <input type="text" placeholder="Name" maxlength="100" aria-label="Name of a rater" value=${name} onInput=${(/** @type {any} */ event) => setName(event.target.value)} />
-      <select aria-label="Role" onChange=${(/** @type {any} */ event) => setRole(event.target.value)}>${["rater", "organiser"].map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select>
+      <select aria-label="Role" onChange=${(/** @type {any} */ event) => setRole(event.target.value)}>
+        ${["rater", "organiser"].map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select>
       <button type="button" data-act="invite" onClick=${invite}>Invite with a link</button></p>`}
-    ${links.map((one) => html`<div key=${one.link}><span>Link for ${one.name} (shown only now): </span><button type="button" onClick=${() => void navigator.clipboard.writeText(one.link)}>Copy</button>
+    ${links.map((one) => html`<div key=${one.link}><span>Link for ${one.name} (shown only now): </span>
+      <button type="button" onClick=${() => void navigator.clipboard.writeText(one.link)}>Copy</button>
       <input type="text" class="link" readonly value=${one.link} aria-label=${`Link of ${one.name}`} onFocus=${(/** @type {any} */ event) => event.target.select()} /></div>`)}`;
 }
 
@@ -192,9 +202,11 @@ function workOf({ placed, repeats, skipped, median_seconds: seconds }, budget) {
 /** @param {{places: Location[], chosen: number | null, choose: (place: Location) => void, unit: string}} properties */
 function Places({ places, chosen, choose, unit }) {
   if (places.length === 0) return null;
-  return html`<table class="places"><thead><tr><th>No.</th><th>Marks</th><th class="num">Apart, ${unit}</th><th>State</th></tr></thead><tbody>${places.map((place) => html`
+  return html`<table class="places"><thead><tr><th>No.</th><th>Marks</th><th class="num">Apart, ${unit}</th><th>State</th></tr></thead><tbody>
+    ${places.map((place) => html`
     <tr key=${place.query} class=${`go ${place.query === chosen ? "here" : ""}`} tabindex="0" data-place=${place.query} onClick=${() => choose(place)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && choose(place)}>
-      <td>${place.query + 1}</td><td>${place.marks.length} placed${Object.keys(place.skips).length > 0 && `, ${Object.keys(place.skips).length} skipped`}</td>
+      <td>${place.query + 1}</td><td>
+        ${place.marks.length} placed${Object.keys(place.skips).length > 0 && `, ${Object.keys(place.skips).length} skipped`}</td>
       <td class="num">${place.max_distance === null ? "–" : rounded(place.max_distance)}</td><td>${stateOf(place)}</td></tr>`)}</tbody></table>`;
 }
 
@@ -205,22 +217,29 @@ function stateOf(place) {
   return words.join(", ") || (isOpen(place) ? "open" : "");
 }
 
-/** What the organiser makes of the marks at a place. Whose they are is hidden while any place is open. @param {{place: Location, unit: string, named: boolean, act: (place: Location, act: "resolve" | "exclude" | "include" | "ask_again", body: Record<string, unknown>) => Promise<unknown>, keep: (place: Location, mark: RaterMark) => Promise<void>}} properties */
+/**
+ * What the organiser makes of the marks at a place. Whose they are is hidden while any place is open.
+ * @param {{place: Location, unit: string, named: boolean, act: (place: Location, act: "resolve" | "exclude" | "include" | "ask_again", body: Record<string, unknown>) => Promise<unknown>, keep: (place: Location, mark: RaterMark) => Promise<void>}} properties
+ */
 function Judging({ place, unit, named, act, keep }) {
   const { marks, fused, skips, resolved, locked } = place;
   const agree = marksAgree(marks);
   const button = (/** @type {string} */ name, /** @type {string} */ words, /** @type {() => unknown} */ run) => html`<button type="button" data-act=${name} onClick=${run}>${words}</button>`;
   return html`<div class="judging" data-judged=${place.query}>
-    ${resolved !== null && html`<p class=${locked ? "quiet" : "flag"} data-state=${locked ? "settled" : "reopened"}>${locked ? `Settled. ${resolved}` : `Open again: it was settled (“${resolved}”), then asked again. Decide anew once the answer is there.`}</p>`}
+    ${resolved !== null && html`<p class=${locked ? "quiet" : "flag"} data-state=${locked ? "settled" : "reopened"}>
+      ${locked ? `Settled. ${resolved}` : `Open again: it was settled (“${resolved}”), then asked again. Decide anew once the answer is there.`}</p>`}
     <p>Place ${place.query + 1}: all its marks stand in the other image${fused && marks.length > 1 ? "; white, dashed: all of them together" : ""}.</p>
     <table><tbody>${marks.map((mark, k) => {
       const letter = String.fromCharCode(65 + k);
       const state = mark.disabled ? "switched off by its rater" : mark.excluded ? "excluded" : "";
       return html`<tr key=${mark.rater} class=${mark.excluded ? "off" : ""} data-mark=${letter}>
-        <td><span class="disagree" style=${{ background: RATER_COLOURS[k % RATER_COLOURS.length] }}></span>${named ? mark.rater : `Rater ${letter}`}<div class="note">± ${sizeInWords(markFromCovariance(mark.point, mark.covariance, mark.alpha))}${fused && marks.length > 1 && `, ${rounded(distance(mark.point, fused.point))} away`} ${unit}${state && `, ${state}`}</div></td>
-        <td><div class="row">${button("keep", `Keep ${letter}`, () => keep(place, mark))}${button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude", () => act(place, mark.excluded ? "include" : "exclude", { rater: mark.rater }))}${button("ask", "Ask again", () => act(place, "ask_again", { rater: mark.rater }))}</div></td></tr>`;
+        <td><span class="disagree" style=${{ background: RATER_COLOURS[k % RATER_COLOURS.length] }}></span>${named ? mark.rater : `Rater ${letter}`}
+          <div class="note">± ${sizeInWords(markFromCovariance(mark.point, mark.covariance, mark.alpha))}${fused && marks.length > 1 && `, ${rounded(distance(mark.point, fused.point))} away`} ${unit}${state && `, ${state}`}</div></td>
+        <td><div class="row">
+          ${button("keep", `Keep ${letter}`, () => keep(place, mark))}${button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude", () => act(place, mark.excluded ? "include" : "exclude", { rater: mark.rater }))}${button("ask", "Ask again", () => act(place, "ask_again", { rater: mark.rater }))}</div></td></tr>`;
     })}</tbody></table>
-    ${Object.entries(skips).map(([rater, reason], i) => html`<p class="quiet">${named ? rater : `Another rater ${i + 1}`} skipped: ${reason.replaceAll("_", " ")}</p>`)}
+    ${Object.entries(skips).map(([rater, reason], i) => html`<p class="quiet">
+      ${named ? rater : `Another rater ${i + 1}`} skipped: ${reason.replaceAll("_", " ")}</p>`)}
     ${!agree && html`<p data-apart>The marks lie farther apart than their ± explains: keep one, exclude one, or ask again.</p>`}
     <div class="row"><button type="button" class=${agree ? "primary" : ""} data-act="resolve" disabled=${locked || marks.length === 0} onClick=${() => act(place, "resolve", { text: "All marks are taken together." })}>Keep all together</button>${button("ask-all", "Ask all again", () => act(place, "ask_again", {}))}</div></div>`;
 }

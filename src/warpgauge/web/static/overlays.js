@@ -1,4 +1,8 @@
-/** What is laid over the first image: a map, or the warped second image. A picture stays until the next one is there: turning slices does not make it flicker. @module */
+/**
+ * What is laid over the first image: a map, or the warped second image. A picture stays until the next one is there: turning slices does not make it
+ * flicker.
+ * @module
+ */
 
 import { RefusedError } from "./api.js";
 import { chosenChannels } from "./colour.js";
@@ -32,7 +36,10 @@ export class Overlays {
     this.stage.drawSoon();
   }
 
-  /** What was asked for, or the last of its kind until it is there. @template V @param {string} slot of its kind @param {string} key @param {() => Promise<V>} read @returns {V | null} */
+  /**
+   * What was asked for, or the last of its kind until it is there.
+   * @template V @param {string} slot of its kind @param {string} key @param {() => Promise<V>} read @returns {V | null}
+   */
   recall(slot, key, read) {
     const versioned = `${key} ${this.version}`;
     const known = this.kept.get(slot);

@@ -21,7 +21,10 @@ export function leftInWords(pairs, done) {
   return `${done} of ${pairs.length} ${pairs.length === 1 ? "pair is" : "pairs are"} done${counted ? `; ${left} ${left === 1 ? "landmark is" : "landmarks are"} left` : ""}.`;
 }
 
-/** The pair to go on with: the one begun last that is not done, else the first that is not done. @param {OwnPair[]} pairs @returns {OwnPair | null} */
+/**
+ * The pair to go on with: the one begun last that is not done, else the first that is not done.
+ * @param {OwnPair[]} pairs @returns {OwnPair | null}
+ */
 export function nextPair(pairs) {
   const open = pairs.filter((pair) => pair.left !== 0 && !pair.problem);
   const begun = open.filter((pair) => pair.last).sort((a, b) => ((a.last ?? "") < (b.last ?? "") ? 1 : -1));
@@ -43,11 +46,15 @@ function Mine({ mine: { pairs, done } }) {
   const next = nextPair(pairs);
   const when = (/** @type {string | null} */ time) => (time ? new Date(time).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : "–");
   return html`<h2>Your pairs</h2><p id="left">${leftInWords(pairs, done)}</p>
-    ${next && html`<p><a class="button primary" id="next" href=${next.address}>${next.last ? `Go on with ${next.name}` : `Begin with ${next.name}`}</a></p>`}
-    ${pairs.length > 0 && html`<div class="scroll"><table><thead><tr>${["Pair", "", "Placed", "Skipped", "Left", "Last answer"].map((head) => html`<th>${head}</th>`)}</tr></thead><tbody>${pairs.map((pair) => html`
+    ${next && html`<p><a class="button primary" id="next" href=${next.address}>${next.last ? `Go on with ${next.name}` : `Begin with ${next.name}`}
+      </a></p>`}
+    ${pairs.length > 0 && html`<div class="scroll"><table><thead><tr>
+      ${["Pair", "", "Placed", "Skipped", "Left", "Last answer"].map((head) => html`<th>${head}</th>`)}</tr></thead><tbody>${pairs.map((pair) => html`
       <tr key=${pair.key} data-pair=${pair.key}><td><${Name} pair=${pair} /></td>
         <td>${pair.left !== null && html`<progress max=${Math.max(pair.placed + pair.left, 1)} value=${pair.placed} aria-label="Share of the landmarks"></progress>`}</td>
-        <td class="figure">${pair.placed}</td><td class="figure">${pair.skipped}</td><td class="figure">${pair.left === null ? "–" : pair.left === 0 ? "done" : pair.left}</td><td class="quiet">${when(pair.last)}</td></tr>`)}</tbody></table></div>`}`;
+        <td class="figure">${pair.placed}</td><td class="figure">${pair.skipped}</td><td class="figure">
+          ${pair.left === null ? "–" : pair.left === 0 ? "done" : pair.left}</td><td class="quiet">${when(pair.last)}</td></tr>`)}</tbody></table>
+          </div>`}`;
 }
 
 /** @type {Record<string, [string, (pair: Pair) => unknown]>} */
@@ -74,8 +81,11 @@ function All({ all, server }) {
   return html`<h2>All pairs</h2>
     <p id="totals">${pairs.length} pairs: ${count(isDone)} done, ${count((pair) => !pair.raters.length)} not assigned, ${count((pair) => pair.problem)} with a problem.${uncounted > 0 && ` ${uncounted} are still being counted.`}</p>
     <div class="controls"><input type="search" placeholder="Find a pair or rater" aria-label="Find a pair or rater" value=${search} onInput=${(/** @type {any} */ event) => setSearch(event.target.value)} />
-      <select aria-label="Which pairs" onChange=${(/** @type {any} */ event) => setWhich(event.target.value)}>${Object.entries(WHICH).map(([value, [label]]) => html`<option value=${value} selected=${which === value}>${label}</option>`)}</select></div>
-    <div class="scroll"><table><thead><tr><th><input type="checkbox" aria-label="Choose all that are listed" checked=${every} onChange=${() => choose(wanted, !every)} /></th>${["Pair", "Raters", "Placed", "Skipped"].map((head) => html`<th>${head}</th>`)}</tr></thead>
+      <select aria-label="Which pairs" onChange=${(/** @type {any} */ event) => setWhich(event.target.value)}>
+        ${Object.entries(WHICH).map(([value, [label]]) => html`<option value=${value} selected=${which === value}>${label}</option>`)}</select></div>
+    <div class="scroll"><table><thead><tr><th>
+      <input type="checkbox" aria-label="Choose all that are listed" checked=${every} onChange=${() => choose(wanted, !every)} /></th>
+      ${["Pair", "Raters", "Placed", "Skipped"].map((head) => html`<th>${head}</th>`)}</tr></thead>
       <tbody>${wanted.slice(0, most).map((pair) => html`<${PairRow} key=${pair.key} pair=${pair} chosen=${chosen.has(pair.key)} choose=${(/** @type {boolean} */ on) => choose([pair], on)} />`)}</tbody></table></div>
     ${wanted.length > most && html`<button type="button" onClick=${() => setMost(most + 10 * SHOWN)}>Show more (${wanted.length - most})</button>`}
     <${People} people=${raters} chosen=${[...chosen]} server=${server} />`;
@@ -86,8 +96,11 @@ function PairRow({ pair, chosen, choose }) {
   const names = [...new Set([...pair.raters, ...Object.keys(pair.work)])];
   const each = names.map((name) => `${name} ${pair.work[name]?.placed ?? 0}${pair.budget === null ? "" : `/${pair.budget}`}${pair.raters.includes(name) ? "" : " (not assigned)"}`);
   const sum = (/** @type {"placed" | "skipped"} */ what) => (pair.counted ? Object.values(pair.work).reduce((total, work) => total + work[what], 0) : "…");
-  return html`<tr data-pair=${pair.key}><td><input type="checkbox" aria-label=${`Choose ${pair.name}`} checked=${chosen} onChange=${() => choose(!chosen)} /></td><td><${Name} pair=${pair} /></td>
-    <td>${each.join(", ") || html`<span class="quiet">nobody</span>`}</td><td class="figure">${sum("placed")}</td><td class="figure">${sum("skipped")}</td></tr>`;
+  return html`<tr data-pair=${pair.key}><td>
+    <input type="checkbox" aria-label=${`Choose ${pair.name}`} checked=${chosen} onChange=${() => choose(!chosen)} /></td><td><${Name} pair=${pair} />
+    </td>
+    <td>${each.join(", ") || html`<span class="quiet">nobody</span>`}</td><td class="figure">${sum("placed")}</td><td class="figure">${sum("skipped")}
+      </td></tr>`;
 }
 
 /** Who gets which pair, and the links of people. @param {{people: Person[], chosen: string[], server: Server}} properties */
@@ -123,15 +136,20 @@ function People({ people, chosen, server: { api, read } }) {
     return `${who} has a new link.`;
   });
   return html`<section class="assignment" aria-label="Assignment"><h2>Assign</h2>
-      <div class="controls"><label>Raters <select multiple size="4" aria-label="Raters" id="raters" onChange=${(/** @type {any} */ event) => pick([...event.target.selectedOptions].map((/** @type {any} */ option) => option.value))}>${names.map((one) => html`<option value=${one} selected=${picked.includes(one)}>${one}</option>`)}</select></label>
+      <div class="controls">
+        <label>Raters <select multiple size="4" aria-label="Raters" id="raters" onChange=${(/** @type {any} */ event) => pick([...event.target.selectedOptions].map((/** @type {any} */ option) => option.value))}>${names.map((one) => html`<option value=${one} selected=${picked.includes(one)}>${one}</option>`)}</select></label>
         <div><p><button type="button" data-act="assign" onClick=${() => byHand("assign")}>Assign</button> or <button type="button" data-act="unassign" onClick=${() => byHand("unassign")}>take away</button> <span class="quiet">${chosen.length ? `the ${chosen.length} ${chosen.length === 1 ? "pair" : "pairs"} chosen above` : "the pairs that you choose above"}</span></p></div></div>
       <p role="status" id="assigned">${note}</p></section>
     <h2>People</h2>
-    <div class="scroll"><table><thead><tr>${["Name", "Role", "Pairs", "Placed", "Skipped", "Link"].map((head) => html`<th>${head}</th>`)}</tr></thead><tbody>${people.map((one) => html`
-      <tr key=${one.name} data-person=${one.name}><td>${one.name}</td><td>${one.role}</td><td class="figure">${one.pairs}</td><td class="figure">${one.placed}</td><td class="figure">${one.skipped}</td>
-        <td><button type="button" data-act="link" onClick=${() => person(one.name, "add", one.role)}>${one.has_link ? "New link" : "Make a link"}</button>${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => person(one.name, "revoke", one.role)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>
+    <div class="scroll"><table><thead><tr>${["Name", "Role", "Pairs", "Placed", "Skipped", "Link"].map((head) => html`<th>${head}</th>`)}</tr></thead>
+      <tbody>${people.map((one) => html`
+      <tr key=${one.name} data-person=${one.name}><td>${one.name}</td><td>${one.role}</td><td class="figure">${one.pairs}</td><td class="figure">
+        ${one.placed}</td><td class="figure">${one.skipped}</td>
+        <td><button type="button" data-act="link" onClick=${() => person(one.name, "add", one.role)}>${one.has_link ? "New link" : "Make a link"}
+          </button>${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => person(one.name, "revoke", one.role)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>
     <p><input type="text" placeholder="Name" maxlength="100" aria-label="Name of a person" value=${name} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /> <select aria-label="Role" onChange=${(/** @type {any} */ event) => setRole(event.target.value)}>${["rater", "organiser"].map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select> <button type="button" data-act="invite" onClick=${() => person(name.trim(), "add", role)}>Invite with a link</button></p>
-    <div class="choices" id="links">${links.map((one) => html`<div key=${one.link}><span>Link for ${one.name} (shown only now): </span><button type="button" onClick=${() => void navigator.clipboard.writeText(one.link)}>Copy</button>
+    <div class="choices" id="links">${links.map((one) => html`<div key=${one.link}><span>Link for ${one.name} (shown only now): </span>
+      <button type="button" onClick=${() => void navigator.clipboard.writeText(one.link)}>Copy</button>
       <input type="text" class="link" readonly value=${one.link} aria-label=${`Link of ${one.name}`} onFocus=${(/** @type {any} */ event) => event.target.select()} /></div>`)}</div>`;
 }
 

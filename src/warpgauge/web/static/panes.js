@@ -42,7 +42,10 @@ export function buildPane(annotator, side) {
   stage.store.watch(["maximised"], arrange);
 }
 
-/** The whole image in a corner, turned as the large view is, with a frame around what is seen; a click or a drag there goes there. @param {Stage} stage @param {Side} side */
+/**
+ * The whole image in a corner, turned as the large view is, with a frame around what is seen; a click or a drag there goes there.
+ * @param {Stage} stage @param {Side} side
+ */
 function addOverview(stage, side) {
   const canvas = document.createElement("canvas");
   canvas.className = "minimap";

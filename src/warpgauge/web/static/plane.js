@@ -1,4 +1,9 @@
-/** Planes of an image: index, plane and world. Pure functions, both frames in each name. plane: physical units in a plane of the image, right and down on the screen, so that anisotropic voxels keep their physical aspect. index: elements x, y[, z] of level 0, centres at integers. world: as the server speaks, x, y[, z]. @module */
+/**
+ * Planes of an image: index, plane and world. Pure functions, both frames in each name. plane: physical units in a plane of the image, right and down
+ * on the screen, so that anisotropic voxels keep their physical aspect. index: elements x, y[, z] of level 0, centres at integers. world: as the
+ * server speaks, x, y[, z].
+ * @module
+ */
 
 import { inverse, multiplyVector, subtract } from "./linalg.js";
 
@@ -18,7 +23,10 @@ import { inverse, multiplyVector, subtract } from "./linalg.js";
 // Radiological habit: patient left on the right, posterior down, head up. World axis and its wanted sign.
 const WANTED = { 2: [[0, 1], [1, 1]], 1: [[0, 1], [2, -1]], 0: [[1, 1], [2, -1]] };
 
-/** The plane of an image whose normal is an index axis. @param {Frame} frame @param {number} axis 0, 1 or 2; a 2D image has only 2 @returns {Plane} */
+/**
+ * The plane of an image whose normal is an index axis.
+ * @param {Frame} frame @param {number} axis 0, 1 or 2; a 2D image has only 2 @returns {Plane}
+ */
 export function planeOfImage(frame, axis) {
   const d = frame.size.length;
   const inPlane = axis === 2 ? [0, 1] : axis === 1 ? [0, 2] : [1, 2];
@@ -75,7 +83,10 @@ export function depthToSlice(plane, depth) {
   return Math.min(last, Math.max(0, Math.round(depth / plane.frame.spacing[plane.axis])));
 }
 
-/** Corners of the image in the plane, outer edges of the outer pixels: [left, top, right, bottom]. @param {Plane} plane @returns {[number, number, number, number]} */
+/**
+ * Corners of the image in the plane, outer edges of the outer pixels: [left, top, right, bottom].
+ * @param {Plane} plane @returns {[number, number, number, number]}
+ */
 export function extentInPlane(plane) {
   const low = indexToPlane(plane, plane.frame.size.map(() => -0.5));
   const high = indexToPlane(plane, plane.frame.size.map((n) => n - 0.5));
@@ -87,7 +98,10 @@ export function extentInPlane(plane) {
   ];
 }
 
-/** Letters of the patient directions at the left, top, right and bottom edges, for volumes in the LPS world. @param {Plane} plane @returns {[string, string, string, string]} */
+/**
+ * Letters of the patient directions at the left, top, right and bottom edges, for volumes in the LPS world.
+ * @param {Plane} plane @returns {[string, string, string, string]}
+ */
 export function edgeLetters(plane) {
   const letters = [["R", "L"], ["A", "P"], ["I", "S"]];
   const pair = [0, 1].map((k) => {

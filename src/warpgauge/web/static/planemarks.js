@@ -1,4 +1,8 @@
-/** The marks on one plane: the circle or cross of the question, where the match is expected, one's own ring, earlier answers, and what an organiser judges. @module */
+/**
+ * The marks on one plane: the circle or cross of the question, where the match is expected, one's own ring, earlier answers, and what an organiser
+ * judges.
+ * @module
+ */
 
 import { aimOf, starts } from "./annotator.js";
 import { distanceFromSlice, markFromCovariance, markFromPrediction, projectionOfMark, sectionOfMark } from "./ellipsoid.js";
@@ -41,7 +45,10 @@ export function drawPlaneMarks(on) {
   if (pane.hand.marksHere && pane.pointer && !pane.hand.hovered) drawRing(on, pane.pointer);
 }
 
-/** The circle in which something is to be marked, or the cross of an exact place. @param {Drawing} on @param {Pick<Query, "location" | "radius" | "name">} query */
+/**
+ * The circle in which something is to be marked, or the cross of an exact place.
+ * @param {Drawing} on @param {Pick<Query, "location" | "radius" | "name">} query
+ */
 function drawAsked(on, { location, radius, name }) {
   const { pane, context, view, state } = on;
   const at = worldToScreen(pane.plane, view, location);
@@ -90,7 +97,10 @@ function drawOwn(on, mark) {
   drawText(context, `± ${sizeInWords(mark)} ${unitName(pane.image.units)}`, [left ? x - right : x + right, y + 4], { align: left ? "right" : "left" });
 }
 
-/** A mark: its section, in volumes its shadow, and its centre. @param {Drawing} on @param {Mark} mark @param {string} colour @param {number[]} [dash] */
+/**
+ * A mark: its section, in volumes its shadow, and its centre.
+ * @param {Drawing} on @param {Mark} mark @param {string} colour @param {number[]} [dash]
+ */
 function drawMark({ pane, context, view }, mark, colour, dash) {
   if (pane.plane.d === 3) {
     const alpha = Math.max(0.25, 0.6 - 0.15 * distanceFromSlice(pane.plane, mark, pane.depth));
@@ -110,7 +120,11 @@ function drawRing({ pane, context, view, state }, [x, y]) {
   if (!state.mark) drawText(context, RINGS[state.ring].words, [x + radius + 13, y + radius + 13], { size: 12 });
 }
 
-/** Earlier answers. So that a question that comes again is not given away, none is drawn within three rings of the open place or of its expected match. @param {Drawing} on */
+/**
+ * Earlier answers. So that a question that comes again is not given away, none is drawn within three rings of the open place or of its expected
+ * match.
+ * @param {Drawing} on
+ */
 function drawFormerRows(on) {
   const { pane, context, view, state } = on;
   const { rows, query, picked } = state;

@@ -17,7 +17,10 @@ export function canvasOf(pixels) {
   return canvas;
 }
 
-/** Draw a picture whose elements lie where its frame says. @param {CanvasRenderingContext2D} context @param {Plane} plane @param {View} view @param {PlaneFrame} frame @param {HTMLCanvasElement} picture */
+/**
+ * Draw a picture whose elements lie where its frame says.
+ * @param {CanvasRenderingContext2D} context @param {Plane} plane @param {View} view @param {PlaneFrame} frame @param {HTMLCanvasElement} picture
+ */
 export function layPicture(context, plane, view, frame, picture) {
   const flat = { ...view, turn: undefined };
   const start = worldToPlane(plane, frame.origin);
@@ -43,7 +46,10 @@ export function turnContext(context, view) {
 /** @type {HTMLCanvasElement | null} */
 let sheet = null;
 
-/** Hatch where a mask is opaque. @param {CanvasRenderingContext2D} context @param {(target: CanvasRenderingContext2D) => void} mask draws it @param {View} view */
+/**
+ * Hatch where a mask is opaque.
+ * @param {CanvasRenderingContext2D} context @param {(target: CanvasRenderingContext2D) => void} mask draws it @param {View} view
+ */
 export function hatchMask(context, mask, view) {
   const ratio = context.getTransform().a || 1;
   sheet ??= document.createElement("canvas");

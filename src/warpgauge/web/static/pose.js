@@ -11,7 +11,10 @@ import { panByScreen, planeToScreen, worldToScreen } from "./viewport.js";
 const UPRIGHT = 8; // degrees: nearer to a quarter turn than this it is one, so that pixels stay square
 const CLEARER = 0.6; // a mirror image must fit this much better than a turn alone
 
-/** The similarity that best takes points of the fixed image to those of the moving one, as a turn of the screen. @param {{fixed: Vector, moving: Vector}[]} pairs 2D @returns {Pose | null} null with fewer than three pairs, or where they lie on one spot */
+/**
+ * The similarity that best takes points of the fixed image to those of the moving one, as a turn of the screen.
+ * @param {{fixed: Vector, moving: Vector}[]} pairs 2D @returns {Pose | null} null with fewer than three pairs, or where they lie on one spot
+ */
 export function poseOfPairs(pairs) {
   if (pairs.length < 3) return null;
   const middle = (/** @type {Vector[]} */ points) => [0, 1].map((k) => points.reduce((sum, point) => sum + point[k], 0) / points.length);

@@ -12,7 +12,10 @@ import { extentOf, number, rounded, unitName } from "./words.js";
 /** Answers before it is said how well matches are known. */
 const ENOUGH = 3;
 
-/** How far the work has come, without statistics. @param {ProgressAnswer} progress @param {string} units @param {number} [largest] size of the image: beyond it nothing was known @returns {string[]} */
+/**
+ * How far the work has come, without statistics.
+ * @param {ProgressAnswer} progress @param {string} units @param {number} [largest] size of the image: beyond it nothing was known @returns {string[]}
+ */
 export function progressInWords(progress, units, largest = Infinity) {
   const { mean_sd: now, max_sd: worst, curve, region } = progress;
   if (now === null || progress.annotations < ENOUGH || now * region > largest / 4) return ["How well matches are known is not known yet: every answer helps."];
@@ -35,16 +38,21 @@ export function Progress({ stage }) {
   const gains = progress.stop.filter(({ rule }) => rule === "gain");
   const ruled = (/** @type {ProgressAnswer["stop"][number]} */ { rule, met, sentence }) => `${met ? "✓" : "○"} ${rule === "gain" ? (met ? "The next answer would bring little." : "The next answer still brings something.") : sentence}`;
   return html`<h2>When to stop</h2>
-    ${progress.stop.length ? progress.stop.map((rule) => html`<p>${ruled(rule)}</p>`) : html`<p class="quiet">The project has no stop rule: about 20 marks are likely to be needed, more where the images differ much.</p>`}
+    ${progress.stop.length ? progress.stop.map((rule) => html`<p>${ruled(rule)}
+      </p>`) : html`<p class="quiet">The project has no stop rule: about 20 marks are likely to be needed, more where the images differ much.</p>`}
     ${progress.ranking && html`<p>${progress.ranking}</p>`}
     <h2>How well a typical match is known</h2>
     <p>${progress.placed} ${progress.placed === 1 ? "mark" : "marks"} placed.</p>
     ${progressInWords(progress, units, extentOf(stage.images.fixed)).map((sentence) => html`<p>${sentence}</p>`)}
     ${curve.length > 1 && html`<${Chart} points=${curve} across="marks" up=${units} />`}
-    <details><summary>For statisticians</summary><p class="quiet">Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${gains.map(({ sentence }) => sentence).join(" ")}</p></details>`;
+    <details><summary>For statisticians</summary>
+      <p class="quiet">Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${gains.map(({ sentence }) => sentence).join(" ")}</p></details>`;
 }
 
-/** A line through points, on a logarithmic scale: uncertainty falls by orders of magnitude. @param {{points: number[][], across: string, up: string}} properties */
+/**
+ * A line through points, on a logarithmic scale: uncertainty falls by orders of magnitude.
+ * @param {{points: number[][], across: string, up: string}} properties
+ */
 function Chart({ points, across, up }) {
   const [width, height, left, bottom] = [360, 150, 44, 26];
   const finite = points.filter((point) => point.every(Number.isFinite) && point[1] > 0);
@@ -78,8 +86,10 @@ export function Compare({ stage }) {
   const choose = (/** @type {string} */ name) => stage.store.set({ map: chosen(name) ? null : { kind: "blended", transform: name } });
   const uncertain = map?.kind === "entropy";
   return html`<div class="verdict">${verdict.split("\n").map((line) => html`<div key=${line}>${line}</div>`)}</div>
-    <div class="scroll"><table class="compare"><thead><tr><th>Result</th>${columns.map(({ head }) => html`<th class="num">${head}</th>`)}<th>Map</th></tr></thead>
-      <tbody>${transforms.map((entry) => html`<tr key=${entry.name}><td title=${entry.description}>${entry.rank === null ? "" : `${entry.rank}. `}${entry.name}${entry.problem && html`<div class="flag">${entry.problem}</div>`}</td>
+    <div class="scroll"><table class="compare"><thead><tr><th>Result</th>${columns.map(({ head }) => html`<th class="num">${head}</th>`)}<th>Map</th>
+      </tr></thead>
+      <tbody>${transforms.map((entry) => html`<tr key=${entry.name}><td title=${entry.description}>
+        ${entry.rank === null ? "" : `${entry.rank}. `}${entry.name}${entry.problem && html`<div class="flag">${entry.problem}</div>`}</td>
         ${columns.map(({ unit }, k) => html`<td class="num"><${CellWords} unit=${unit} value=${entry.cells[k] ?? null} /></td>`)}
         <td>${entry.mapped && html`<button type="button" data-map=${entry.name} aria-pressed=${chosen(entry.name)} onClick=${() => choose(entry.name)}>Map</button>`}</td></tr>`)}</tbody></table></div>
     ${flags.map((sentence) => html`<p class="flag clip" title=${sentence}>${sentence}</p>`)}

@@ -8,7 +8,10 @@ import { screenToPlane } from "./viewport.js";
 /** @import { View } from "./viewport.js" */
 /** @typedef {{axis: number, index: number, level: number, row: number, column: number}} TileId */
 
-/** Where the tiles of a level lie in a plane: position of index 0, step of one element (negative where flipped). @param {ImageInfo} image @param {Plane} plane @param {number} level */
+/**
+ * Where the tiles of a level lie in a plane: position of index 0, step of one element (negative where flipped).
+ * @param {ImageInfo} image @param {Plane} plane @param {number} level
+ */
 export function levelInPlane(image, plane, level) {
   const { size, spacing, origin } = image.levels[level];
   const start = multiplyVector(plane.fromWorld, subtract(origin, plane.frame.origin));
@@ -23,7 +26,10 @@ export function levelInPlane(image, plane, level) {
   };
 }
 
-/** The coarsest level whose pixels are no larger than a screen pixel. @param {ImageInfo} image @param {Plane} plane @param {number} scale device pixels per unit @returns {number} */
+/**
+ * The coarsest level whose pixels are no larger than a screen pixel.
+ * @param {ImageInfo} image @param {Plane} plane @param {number} scale device pixels per unit @returns {number}
+ */
 export function levelForScale(image, plane, scale) {
   let best = 0;
   for (let level = 1; level < image.levels.length; level++) {
@@ -33,7 +39,10 @@ export function levelForScale(image, plane, scale) {
   return best;
 }
 
-/** The tiles of a level that a view shows, nearest to its middle first. @param {ImageInfo} image @param {Plane} plane @param {View} view @param {number} level @param {number} depth @returns {TileId[]} */
+/**
+ * The tiles of a level that a view shows, nearest to its middle first.
+ * @param {ImageInfo} image @param {Plane} plane @param {View} view @param {number} level @param {number} depth @returns {TileId[]}
+ */
 export function visibleTiles(image, plane, view, level, depth) {
   const place = levelInPlane(image, plane, level);
   const index = Math.min(place.slices - 1, Math.max(0, Math.round((depth - place.depth) / place.gap)));

@@ -64,9 +64,11 @@ export function Drawer({ annotator, openDrawer }) {
   const { stage } = annotator;
   const { drawer } = useStore(stage.store, ["drawer"]);
   if (!drawer) return null;
-  const close = html`<button type="button" class="icon-only bare" aria-label="Close" onClick=${() => openDrawer(null)}><${Icon} name="close" /></button>`;
+  const close = html`<button type="button" class="icon-only bare" aria-label="Close" onClick=${() => openDrawer(null)}><${Icon} name="close" />
+    </button>`;
   if (drawer === "organiser") {
-    return html`<div class="tabs"><h2>Organiser</h2><span class="spring"></span>${close}</div><div class="leaf" tabindex="0"><${Organiser} annotator=${annotator} /></div>`;
+    return html`<div class="tabs"><h2>Organiser</h2><span class="spring"></span>${close}</div><div class="leaf" tabindex="0">
+      <${Organiser} annotator=${annotator} /></div>`;
   }
   /** @type {Leaf[]} */
   const names = ["list", "progress", ...(stage.project.compare ? [/** @type {Leaf} */ ("compare")] : [])];
@@ -96,11 +98,15 @@ function List({ annotator }) {
   const kinds = ["all", "placed", "skipped", ...(stage.withheld ? [] : ["flagged"]), ...(others ? ["mine"] : [])];
   const head = (/** @type {Order} */ by, /** @type {string} */ title, /** @type {string} */ said) =>
     html`<th class=${by === "query" ? "" : "num"} title=${said} aria-sort=${order.by === by ? (order.down ? "descending" : "ascending") : "none"}>
-      <button type="button" data-order=${by} onClick=${() => setOrder({ by, down: order.by === by ? !order.down : by !== "query" })}>${title}${order.by === by ? (order.down ? " ▾" : " ▴") : ""}</button></th>`;
+      <button type="button" data-order=${by} onClick=${() => setOrder({ by, down: order.by === by ? !order.down : by !== "query" })}>
+        ${title}${order.by === by ? (order.down ? " ▾" : " ▴") : ""}</button></th>`;
   if (rows.length === 0) return html`<p class="quiet">Your answers will be listed here.</p>`;
   const shown = sortedRows(filteredRows(rows, filter, me), order);
-  return html`<div class="filters" role="group" aria-label="Show">${kinds.map((kind) => html`<button type="button" data-filter=${kind} aria-pressed=${filter === kind} onClick=${() => setFilter(kind)}>${kind[0].toUpperCase()}${kind.slice(1)} ${filteredRows(rows, kind, me).length}</button>`)}</div>
-    <table><thead><tr>${head("query", "No.", "Number of the question")}<th>This place, its match</th>${head("size", `± ${units}`, "How unsure you were: the longest half-axis of your region")}
+  return html`<div class="filters" role="group" aria-label="Show">
+    ${kinds.map((kind) => html`<button type="button" data-filter=${kind} aria-pressed=${filter === kind} onClick=${() => setFilter(kind)}>
+    ${kind[0].toUpperCase()}${kind.slice(1)} ${filteredRows(rows, kind, me).length}</button>`)}</div>
+    <table><thead><tr>${head("query", "No.", "Number of the question")}<th>This place, its match</th>
+      ${head("size", `± ${units}`, "How unsure you were: the longest half-axis of your region")}
       ${!stage.withheld && head("distance", `Away, ${units}`, "How far the mark lies from where all other marks put it")}<th>Use</th></tr></thead>
       <tbody>${shown.map((row) => html`<${Line} key=${`${row.query} ${row.rater}`} annotator=${annotator} row=${row} here=${row.query === query?.query} />`)}</tbody></table>
     ${shown.length === 0 && html`<p class="quiet">None of this kind.</p>`}`;
@@ -141,7 +147,8 @@ function Line({ annotator, row, here }) {
     <td>${row.number}${!mine && html`<div class="quiet">${row.rater}</div>`}</td>
     <td class="pair"><${Thumb} stage=${stage} side="fixed" row=${row} /><${Thumb} stage=${stage} side="moving" row=${row} />
       <div class="note" data-at>${coordinates(row.location, units)}${row.point && ` → ${coordinates(row.point, units)}`}</div>
-      <div class=${isFlagged(row) ? "flag" : "note"} title=${reasonToLook(row, unitName(units))}>${flags(row)}</div>${row.text && html`<div class="note">“${row.text}”</div>`}</td>
+      <div class=${isFlagged(row) ? "flag" : "note"} title=${reasonToLook(row, unitName(units))}>${flags(row)}</div>
+        ${row.text && html`<div class="note">“${row.text}”</div>`}</td>
     <td class="num">${size === null ? "–" : rounded(size)}</td>
     ${!stage.withheld && html`<td class="num">${row.distance === null ? "–" : row.distance < least ? "0" : rounded(row.distance)}</td>`}
     <td>${mine && html`<input type="checkbox" checked=${!row.disabled} disabled=${row.skipped} aria-label=${`Use answer ${row.number}`} onClick=${use} />`}</td></tr>`;

@@ -1,4 +1,7 @@
-/** The two images side by side: their tiles, their planes, one loop that draws, and where everybody looks: at one scale, and the first image leads. @module */
+/**
+ * The two images side by side: their tiles, their planes, one loop that draws, and where everybody looks: at one scale, and the first image leads.
+ * @module
+ */
 
 import { largestSample } from "./colour.js";
 import { keep, kept, keyFor } from "./kept.js";
@@ -125,7 +128,11 @@ export class Stage {
     return side === "moving" ? this.store.state.pose?.turn : undefined;
   }
 
-  /** Screen pixels per unit. Both images show the same tissue equally large: three pairs tell how; until then units do, or, where pixels have no size and the images differ much, their extents. @param {Side} side */
+  /**
+   * Screen pixels per unit. Both images show the same tissue equally large: three pairs tell how; until then units do, or, where pixels have no size
+   * and the images differ much, their extents.
+   * @param {Side} side
+   */
   scaleOf(side) {
     const { scale, pose } = this.store.state;
     if (side === "fixed") return scale;
@@ -136,7 +143,10 @@ export class Stage {
 
   // Looking
 
-  /** Show so much of the first image along the shorter side of its largest plane. @param {number} span world length @param {number} [nearest] screen pixels of an image pixel at most */
+  /**
+   * Show so much of the first image along the shorter side of its largest plane.
+   * @param {number} span world length @param {number} [nearest] screen pixels of an image pixel at most
+   */
   setSpan(span, nearest = 16) {
     if (this.room > 0) this.store.set({ scale: this.bounded(Math.min(this.room / span, nearest / Math.min(...this.images.fixed.spacing))) });
   }
@@ -173,7 +183,10 @@ export class Stage {
     this.store.set({ centres, cross: { ...this.store.state.cross, [side]: point_world } });
   }
 
-  /** Show a point of the second image where its counterpart is on the screen, so that the eye goes straight across. @param {Vector} fixed_world @param {Vector} moving_world */
+  /**
+   * Show a point of the second image where its counterpart is on the screen, so that the eye goes straight across.
+   * @param {Vector} fixed_world @param {Vector} moving_world
+   */
   lookAcross(fixed_world, moving_world) {
     this.store.set({ cross: { ...this.store.state.cross, moving: moving_world } });
     let { centres } = this.store.state;
@@ -186,7 +199,10 @@ export class Stage {
     this.store.set({ centres });
   }
 
-  /** The expert moves an image; the second one goes along with the first, never the first with the second. @param {PlaneView} pane @param {Vector} shift screen pixels */
+  /**
+   * The expert moves an image; the second one goes along with the first, never the first with the second.
+   * @param {PlaneView} pane @param {Vector} shift screen pixels
+   */
   pan(pane, shift) {
     this.lookAgain = null;
     const along = pane.side === "fixed" ? this.planesOf("moving").filter((one) => one.axis === pane.axis) : [];
@@ -195,7 +211,11 @@ export class Stage {
     this.store.set({ centres });
   }
 
-  /** The expert zooms: both images, and all planes of a volume. What lies under the pointer stays there; what is asked for stays where it is in the first image. @param {PlaneView} pane @param {Vector} at @param {number} factor */
+  /**
+   * The expert zooms: both images, and all planes of a volume. What lies under the pointer stays there; what is asked for stays where it is in the
+   * first image.
+   * @param {PlaneView} pane @param {Vector} at @param {number} factor
+   */
   zoom(pane, at, factor) {
     this.lookAgain = null;
     const before = this.store.state.scale;
@@ -221,7 +241,10 @@ export class Stage {
     return seen ? at : [pane.size.width / 2, pane.size.height / 2];
   }
 
-  /** The planes of a volume meet at another point; those of the second image go along with the first. @param {Side} side @param {Vector} point_world @param {number} [by] axis of the plane in which it was moved; the others go there if they do not show it */
+  /**
+   * The planes of a volume meet at another point; those of the second image go along with the first.
+   * @param {Side} side @param {Vector} point_world @param {number} [by] axis of the plane in which it was moved; the others go there if they do not show it
+   */
   setCross(side, point_world, by) {
     const { cross } = this.store.state;
     const before = cross[side];
@@ -248,7 +271,10 @@ export class Stage {
 
   // Colours
 
-  /** Window and level by dragging: to the right for less contrast, down for darker. @param {Side} side @param {Colours} start @param {Vector} shift_screen */
+  /**
+   * Window and level by dragging: to the right for less contrast, down for darker.
+   * @param {Side} side @param {Colours} start @param {Vector} shift_screen
+   */
   shiftWindow(side, start, [dx, dy]) {
     const range = largestSample(this.images[side]);
     const windows = start.windows.map(({ low, high }) => {

@@ -21,7 +21,10 @@ export class Store {
     for (const watcher of [...this.watchers]) watcher(this.state, before);
   }
 
-  /** Call `react` after each change of one of `keys`; without keys, after every change. @param {(keyof S)[]} keys @param {(state: S, before: S) => void} react @returns {() => void} to stop */
+  /**
+   * Call `react` after each change of one of `keys`; without keys, after every change.
+   * @param {(keyof S)[]} keys @param {(state: S, before: S) => void} react @returns {() => void} to stop
+   */
   watch(keys, react) {
     /** @param {S} state @param {S} before */
     const watcher = (state, before) => {
@@ -32,7 +35,10 @@ export class Store {
   }
 }
 
-/** The state, for a component that is shown anew when one of `keys` changes. @template {object} S @param {Store<S>} store @param {(keyof S)[]} keys @returns {S} */
+/**
+ * The state, for a component that is shown anew when one of `keys` changes.
+ * @template {object} S @param {Store<S>} store @param {(keyof S)[]} keys @returns {S}
+ */
 export function useStore(store, keys) {
   const [, again] = useState(0);
   // Before anything else can happen: a change in between would not be seen.

@@ -21,7 +21,8 @@ export function Thumb({ stage, side, row }) {
     stage.drawSoon();
     return () => stage.extras.delete(draw);
   }, [row]);
-  return html`<canvas ref=${canvas} class="thumb" role="img" aria-label=${`Question ${row.number}, ${side === "fixed" ? "this place" : "its match"}`}></canvas>`;
+  return html`<canvas ref=${canvas} class="thumb" role="img" aria-label=${`Question ${row.number}, ${side === "fixed" ? "this place" : "its match"}`}>
+    </canvas>`;
 }
 
 /** A list of hundreds asks for no tiles that nobody sees. @param {HTMLElement} element */

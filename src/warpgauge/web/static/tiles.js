@@ -1,4 +1,8 @@
-/** Pictures from tiles: only what is visible is asked for, nearest to the middle first; drawn from what is in memory, coarser tiles standing in until the fine ones are there. @module */
+/**
+ * Pictures from tiles: only what is visible is asked for, nearest to the middle first; drawn from what is in memory, coarser tiles standing in until
+ * the fine ones are there.
+ * @module
+ */
 
 import { brightnessTables, chosenChannels, showSamples } from "./colour.js";
 import { turnContext } from "./planepicture.js";
@@ -48,7 +52,10 @@ export class TileSource {
     return this.chosen ? `${this.chosen}:${keyOf(id)}` : keyOf(id);
   }
 
-  /** Draw a plane from what is in memory, and ask for what is missing. @param {CanvasRenderingContext2D} context already scaled to CSS pixels @param {Plane} plane @param {View} view @param {number} depth @param {Colours} colours @returns {boolean} whether everything visible was there at the right level */
+  /**
+   * Draw a plane from what is in memory, and ask for what is missing.
+   * @param {CanvasRenderingContext2D} context already scaled to CSS pixels @param {Plane} plane @param {View} view @param {number} depth @param {Colours} colours @returns {boolean} whether everything visible was there at the right level
+   */
   draw(context, plane, view, depth, colours) {
     this.chosen = chosenChannels(colours);
     const ratio = context.getTransform().a || 1;
@@ -127,7 +134,10 @@ export class TileSource {
     this.ask(visibleTiles(this.image, plane, view, level, depth));
   }
 
-  /** All tiles of the coarse levels, so that a question anywhere begins with a picture; after everything that is in sight. @param {Plane} plane @param {number} depth */
+  /**
+   * All tiles of the coarse levels, so that a question anywhere begins with a picture; after everything that is in sight.
+   * @param {Plane} plane @param {number} depth
+   */
   askCoarse(plane, depth) {
     const whole = fitPlaneToScreen(plane, { width: 1e4, height: 1e4 });
     for (let level = this.image.levels.length - 1; level > 0; level--) {

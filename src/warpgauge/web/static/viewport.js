@@ -1,4 +1,8 @@
-/** Views: where the screen shows a plane. Pure functions, both frames in each name. screen: CSS pixels of a canvas, right and down. The other frames are those of `plane.js`. @module */
+/**
+ * Views: where the screen shows a plane. Pure functions, both frames in each name. screen: CSS pixels of a canvas, right and down. The other frames
+ * are those of `plane.js`.
+ * @module
+ */
 
 import { extentInPlane, planeToWorld, worldToPlane } from "./plane.js";
 
@@ -49,7 +53,10 @@ export function screenToWorld(plane, view, point_screen, depth) {
   return planeToWorld(plane, screenToPlane(view, point_screen), depth);
 }
 
-/** Smallest and largest scale: the whole image in a fifth of the view, and a pixel of 16 screen pixels: beyond that there is nothing more to see. @param {Plane} plane @param {{width: number, height: number}} size @returns {[number, number]} */
+/**
+ * Smallest and largest scale: the whole image in a fifth of the view, and a pixel of 16 screen pixels: beyond that there is nothing more to see.
+ * @param {Plane} plane @param {{width: number, height: number}} size @returns {[number, number]}
+ */
 export function scaleLimits(plane, size) {
   const spacing = Math.min(plane.frame.spacing[plane.order[0]], plane.frame.spacing[plane.order[1]]);
   return [fitScale(plane, size) / 5, Math.max(LARGEST / spacing, fitScale(plane, size))];
@@ -69,21 +76,30 @@ function fitScale(plane, size, turn) {
   return Math.min(Math.max(size.width, 1) / wide, Math.max(size.height, 1) / high);
 }
 
-/** The whole image, as large as `longest` screen pixels and without a margin. @param {Plane} plane @param {number} longest @param {Matrix} [turn] @returns {View} */
+/**
+ * The whole image, as large as `longest` screen pixels and without a margin.
+ * @param {Plane} plane @param {number} longest @param {Matrix} [turn] @returns {View}
+ */
 export function miniatureOfPlane(plane, longest, turn) {
   const [wide, high] = turnedSize(plane, turn);
   const scale = longest / Math.max(wide, high);
   return { ...fitPlaneToScreen(plane, { width: wide * scale, height: high * scale }, turn), scale };
 }
 
-/** The whole image in the middle of the view. @param {Plane} plane @param {{width: number, height: number}} size @param {Matrix} [turn] @returns {View} */
+/**
+ * The whole image in the middle of the view.
+ * @param {Plane} plane @param {{width: number, height: number}} size @param {Matrix} [turn] @returns {View}
+ */
 export function fitPlaneToScreen(plane, size, turn) {
   const [left, top, right, bottom] = extentInPlane(plane);
   const centre = [(left + right) / 2, (top + bottom) / 2];
   return { centre, scale: fitScale(plane, size, turn) * 0.96, width: size.width, height: size.height, turn };
 }
 
-/** Zoom so that what lies under the cursor stays there. @param {View} view @param {Vector} point_screen @param {number} factor @param {[number, number]} limits @returns {View} */
+/**
+ * Zoom so that what lies under the cursor stays there.
+ * @param {View} view @param {Vector} point_screen @param {number} factor @param {[number, number]} limits @returns {View}
+ */
 export function zoomAboutScreen(view, point_screen, factor, limits) {
   const scale = Math.min(limits[1], Math.max(limits[0], view.scale * factor));
   const under = screenToPlane(view, point_screen);
@@ -91,7 +107,11 @@ export function zoomAboutScreen(view, point_screen, factor, limits) {
   return { ...view, centre: [under[0] - x / scale, under[1] - y / scale], scale };
 }
 
-/** The centre nearest to the wanted one at which little of the view lies beside the image: a fifth at most on each side, and an image smaller than the view stands in its middle. @param {Plane} plane @param {View} view @param {Vector} centre wanted @returns {Vector} */
+/**
+ * The centre nearest to the wanted one at which little of the view lies beside the image: a fifth at most on each side, and an image smaller than the
+ * view stands in its middle.
+ * @param {Plane} plane @param {View} view @param {Vector} centre wanted @returns {Vector}
+ */
 export function centreWithinImage(plane, view, centre) {
   const [left, top, right, bottom] = extentInPlane(plane);
   const t = view.turn ?? [[1, 0], [0, 1]];
@@ -109,7 +129,10 @@ export function panByScreen(view, shift_screen) {
   return { ...view, centre: [view.centre[0] - x / view.scale, view.centre[1] - y / view.scale] };
 }
 
-/** The view whose middle lies on the image: however far one pans, half of the view still shows some of it. @param {Plane} plane @param {View} view @returns {View} */
+/**
+ * The view whose middle lies on the image: however far one pans, half of the view still shows some of it.
+ * @param {Plane} plane @param {View} view @returns {View}
+ */
 export function keptOnImage(plane, view) {
   const [left, top, right, bottom] = extentInPlane(plane);
   const [x, y] = view.centre;
@@ -117,7 +140,10 @@ export function keptOnImage(plane, view) {
   return { ...view, centre: [Math.min(right, Math.max(left, x)), Math.min(bottom, Math.max(top, y))] };
 }
 
-/** A round length for a scale bar at most `room` screen pixels wide: 1, 2 or 5 times a power of ten. @param {View} view @param {number} room @returns {{length: number, pixels: number}} in plane units, and on the screen */
+/**
+ * A round length for a scale bar at most `room` screen pixels wide: 1, 2 or 5 times a power of ten.
+ * @param {View} view @param {number} room @returns {{length: number, pixels: number}} in plane units, and on the screen
+ */
 export function scaleBar(view, room) {
   const longest = room / view.scale;
   const power = 10 ** Math.floor(Math.log10(longest));

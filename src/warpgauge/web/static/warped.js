@@ -1,4 +1,8 @@
-/** The second image warped by the current model, over the first one while a key is held. Where it has no sample there is hatching: it is not dark tissue. @module */
+/**
+ * The second image warped by the current model, over the first one while a key is held. Where it has no sample there is hatching: it is not dark
+ * tissue.
+ * @module
+ */
 
 import { brightnessTables, chosenChannels, showSamples } from "./colour.js";
 import { canvasOf, hatchMask, layPicture } from "./planepicture.js";
@@ -17,7 +21,10 @@ import { screenToPlane } from "./viewport.js";
 const MOST = 2 ** 20; // elements that the server warps at a time
 const STEP = 64;
 
-/** What to ask for: the level that the screen needs, the slice, and the part of it that is seen. @param {Drawing} on @returns {string | null} null where nothing of the image is seen */
+/**
+ * What to ask for: the level that the screen needs, the slice, and the part of it that is seen.
+ * @param {Drawing} on @returns {string | null} null where nothing of the image is seen
+ */
 export function warpedQuestion({ pane, context, view }) {
   const { image, plane, axis, slice } = pane;
   for (let level = levelForScale(image, plane, view.scale * (context.getTransform().a || 1)); ; level++) {
@@ -30,7 +37,10 @@ export function warpedQuestion({ pane, context, view }) {
   }
 }
 
-/** The elements of a level that a view shows, in steps of 64 so that a small pan asks for nothing new. @param {ImageInfo} image @param {Plane} plane @param {View} view @param {number} level @returns {number[] | null} first column, first row, columns, rows */
+/**
+ * The elements of a level that a view shows, in steps of 64 so that a small pan asks for nothing new.
+ * @param {ImageInfo} image @param {Plane} plane @param {View} view @param {number} level @returns {number[] | null} first column, first row, columns, rows
+ */
 export function seenOfLevel(image, plane, view, level) {
   const place = levelInPlane(image, plane, level);
   const corners = [screenToPlane(view, [0, 0]), screenToPlane(view, [view.width, view.height])];

@@ -40,7 +40,10 @@ export function sizeInWords(mark) {
   return words.every((word) => word === words[0]) ? words[0] : words.join(" × ");
 }
 
-/** Coordinates; volumes in millimetres as radiologists say them (right, anterior, superior positive). @param {number[]} world LPS for volumes @param {string} units */
+/**
+ * Coordinates; volumes in millimetres as radiologists say them (right, anterior, superior positive).
+ * @param {number[]} world LPS for volumes @param {string} units
+ */
 export function coordinates(world, units) {
   if (world.length === 2) return world.map((value) => value.toFixed(1)).join(", ");
   const letters = units === "mm" ? [["L", "R"], ["P", "A"], ["S", "I"]] : [["x", "x −"], ["y", "y −"], ["z", "z −"]];
@@ -52,7 +55,10 @@ export function extentOf({ size, spacing }) {
   return Math.max(...size.map((n, k) => n * spacing[k]));
 }
 
-/** Names of two files without their endings and without the words that both have in the same place. @param {string} one @param {string} other @returns {string[]} */
+/**
+ * Names of two files without their endings and without the words that both have in the same place.
+ * @param {string} one @param {string} other @returns {string[]}
+ */
 export function distinctNames(one, other) {
   const words = [one, other].map((name) => name.replace(/\.(nii\.gz|ome\.tiff?|ome\.zarr|[^.]+)$/i, "").split(/(?<=[-_. ])/));
   while (words.every((list) => list.length > 1) && words[0][0] === words[1][0]) words.forEach((list) => list.shift());
