@@ -112,6 +112,9 @@ def test_at_a_repeat_a_rater_receives_nothing_of_the_former_answer(tmp_path: Pat
     slipped = history(registered(tmp_path / "b", **SETTINGS), others=False, slip_at=repeat.same_as)
     assert plain[repeat.number] == slipped[repeat.number]
     assert plain[repeat.same_as + 1 :] != slipped[repeat.same_as + 1 :]
+    # One former answer is missing at every question, repeat or not.
+    marks, skips = 3, 5
+    assert [len(values[marks]) + len(values[skips]) for _, values in plain[4:]] == list(range(3, 23))
 
 
 def test_the_list_of_a_blind_project_depends_on_nobodys_answers(tmp_path: Path) -> None:
