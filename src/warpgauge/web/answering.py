@@ -274,7 +274,8 @@ def _steps(visit: Visit, state: State, start: StartAnswer) -> Steps:
 
 def shown(visit: Visit, question: Question) -> QueryAnswer:
     """Describe a query to a person."""
-    state, hidden = visit.project.state, not visit.predicts
+    state = visit.project.state
+    hidden = not visit.predicts
     asked = state.queries[question.number]
     gain = question.gain
     steps = _steps(visit, state, start_of(visit)).model_dump()
@@ -328,7 +329,8 @@ def _recent(visit: Visit, generation: int) -> State:
 
 def _open(visit: Visit, number: int, generation: int) -> int:
     """Return the query of a write; refuse one that is not there, not yet known to the sender, or settled."""
-    state, inner = _recent(visit, generation), _inner(visit, number)
+    state = _recent(visit, generation)
+    inner = _inner(visit, number)
     if generation < state.queries[inner].generation:
         raise InvalidInputError(f"Query {number} was not yet asked at generation {generation}; reload the page.")
     if _is_locked(visit, inner):
@@ -467,7 +469,8 @@ def skip(n: Number, body: SkipRequest, visit: Visiting) -> WriteAnswer:
 def another(n: Number, body: Based, visit: Visiting) -> QueryAnswer | DoneAnswer:
     """Put a query aside and get the next best; it comes again when nothing else is left."""
     with visit.desk.lock:
-        inner, state = _open(visit, n, body.generation), visit.project.state
+        inner = _open(visit, n, body.generation)
+        state = visit.project.state
         if state.deferred.get((visit.name, inner), 0) > body.generation:
             raise InvalidInputError(f"Query {n} has been put aside already; reload to see what comes next.")
         touched = state.touched.get((visit.name, inner))

@@ -54,7 +54,8 @@ class Desk:
     """
 
     def __init__(self, project: Project) -> None:
-        self.project, self.lock = project, project.lock
+        self.project = project
+        self.lock = project.lock
         images = project.document.images
         self.pictures: dict[Side, TiledImage] = {
             "fixed": TiledImage(project.image("fixed"), images["fixed"].content_hash),

@@ -214,7 +214,8 @@ def raters(visit: Organising, request: Request) -> RatersAnswer:
     people: Mapping[str, Record] = request.app.state.site.people.content.people
     linked = {name for name, record in people.items() if record.token is not None}
     with visit.desk.lock:
-        state, agreement = visit.project.state, visit.session.agreement()
+        state = visit.project.state
+        agreement = visit.session.agreement()
         return RatersAnswer(
             raters=[_rater(state, one, one.name in linked) for one in agreement.raters],
             pooled_sd=agreement.pooled_sd,
@@ -227,7 +228,8 @@ def raters(visit: Organising, request: Request) -> RatersAnswer:
 def locations(visit: Organising) -> LocationsAnswer:
     """Return a row for each location, with all raters' marks."""
     with visit.desk.lock:
-        state, agreement = visit.project.state, visit.session.agreement()
+        state = visit.project.state
+        agreement = visit.session.agreement()
         rows = [_location(state, one) for one in agreement.locations]
         return LocationsAnswer(locations=rows, alpha=visit.project.settings.alpha, generation=state.generation)
 

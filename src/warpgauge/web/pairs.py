@@ -161,13 +161,15 @@ class Summaries:
 
     def now(self, pair: Pair) -> Summary:
         """Return the summary of a pair as its log is now."""
-        former, log = self._counted.get(pair.key), None
+        former = self._counted.get(pair.key)
+        log = None
         try:
             stamp = _stamp(pair.folder, None if former is None or former.log is None else former.log.last_generation)
             if former is not None and former.stamp == stamp is not None and former.summary.problem is None:
                 return former.summary
             with self._projects.looked_at(pair) as project:
-                generation, log = project.state.generation, project.log
+                generation = project.state.generation
+                log = project.log
                 summary = summary_of(project)
             stamp = stamp or _stamp(pair.folder, lambda: generation)
         except WarpgaugeError as error:
@@ -261,7 +263,8 @@ def _own(site: Any, pair: Pair, name: str) -> OwnPairAnswer:
 @router.get("/api/pairs")
 def pairs(site: AtSite, managing: Managing) -> PairsAnswer:
     """Return all pairs and people; pairs whose logs have changed are counted meanwhile."""
-    found, people = site.catalogue.pairs(), site.people.content.people
+    found = site.catalogue.pairs()
+    people = site.people.content.people
     site.summaries.follow(found.values())
     rows = []
     for key, pair in found.items():

@@ -50,7 +50,8 @@ class Site:
     """
 
     def __init__(self, place: Path, settings: ServerSettings) -> None:
-        self.place, self.settings = place, settings
+        self.place = place
+        self.settings = settings
         self.catalogue = Catalogue(place)
         self.projects = OpenProjects(self._open)
         if self.catalogue.only is not None:
@@ -63,7 +64,8 @@ class Site:
 
     def _store(self) -> Store:
         """Return where people stand: in the database of a project that is served alone, else in a file."""
-        file, only = PeopleFile(self.catalogue.people_file), self.catalogue.only
+        file = PeopleFile(self.catalogue.people_file)
+        only = self.catalogue.only
         document = None if only is None else read_document(only.folder)
         if document is None or document.database is None:
             return file
