@@ -13,7 +13,7 @@ from warpgauge.core.annotation_budget import further_by_growth
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Comparison, comparison, error_model
 from warpgauge.evaluation.error_model import ErrorModel
-from warpgauge.evaluation.evidence import Evidence, weighted_median
+from warpgauge.evaluation.evidence import Evidence
 from warpgauge.evaluation.flags import gross_errors, too_good
 from warpgauge.evaluation.folds import Folds, Widening
 
@@ -148,15 +148,6 @@ def test_the_factor_and_tails_are_those_of_a_brute_force_grid() -> None:
     assert np.log(3.0) - 0.3 < middle < np.log(3.0) + 0.3
 
 
-def test_widened_samples_have_the_tails_that_were_learned() -> None:
-    found = Widening.of_squares(np.full(12, 4.0), 2)
-    points = np.random.default_rng(1).uniform(0, 100, (30, 2))
-    drawn = found.draw(points, 400, np.random.default_rng(2))
-    assert drawn.shape == (400, 30)
-    assert max(len(np.unique(row)) for row in drawn) <= 12
-    assert np.median(drawn) > 1.3
-
-
 def test_scales_that_no_two_annotations_can_show_count_once() -> None:
     """Points 100 apart: Wendland functions of scale 20, 50 or 90 are zero there, one of 400 is 2 x 0.75^4 = 0.63."""
     fixed = 100.0 * np.array([[x, y] for x in range(4) for y in range(4)])
@@ -250,12 +241,6 @@ def test_where_none_is_defined_the_posterior_stands_in() -> None:
     point = np.array([[50.0, 60.0]])
     values = evidence({"a": Shift((1.0, 0.0), edge=100.0)}, known).at(point)
     np.testing.assert_array_equal(values.median, known.mean(point))
-
-
-def test_the_weighted_median_by_hand() -> None:
-    values = np.array([[1.0, np.nan], [5.0, 2.0], [3.0, 4.0]])
-    np.testing.assert_allclose(weighted_median(values, np.array([1.0, 1.0, 1.0])), [3.0, 3.0])
-    np.testing.assert_allclose(weighted_median(values, np.array([3.0, 1.0, 1.0])), [1.0, 3.0])
 
 
 def test_copies_of_a_transform_gain_nothing() -> None:
@@ -398,15 +383,6 @@ def test_the_papers_score_lies_inside_its_interval() -> None:
     for one in result.scores.values():
         for norm, (low, high) in one.interval.items():
             assert low <= one.score[norm] <= high
-
-
-def test_the_same_seed_gives_the_same_samples_and_another_others() -> None:
-    judge = wg.judge(posterior(elongated(annotated(0))), three())
-    targets = annotated(1).fixed_points
-    first, again, other = (judge.sample(targets, 20, seed=seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first - other).max() > 0.1
-    assert judge.sample(targets, 1, seed=3).shape == (1, 25, 2)
 
 
 def test_growth_of_a_lead_by_hand() -> None:
