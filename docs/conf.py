@@ -13,6 +13,7 @@ from sphinx import addnodes
 from sphinx.ext import autosummary
 
 import warpgauge
+import warpgauge.web  # before autodoc, under which FastAPI cannot make its models
 
 project = "warpgauge"
 author = copyright = "The warpgauge authors"  # noqa: A001 - the name that Sphinx looks for

@@ -71,7 +71,7 @@ def test_all_labelled_equations_are_listed() -> None:
     }
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
+@pytest.mark.parametrize("page", ["docs/library.md"])
 def test_examples_run_as_printed(page: str) -> None:
     results = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert results.attempted > 0
