@@ -124,7 +124,7 @@ HEADER = "fixed_x,fixed_y,fixed_z,moving_x,moving_y,moving_z"
         ("index1", "--frame index1: "),
         ("exchanged", "fixed and moving exchanged"),
         ("RAS exchanged", "--frame RAS, fixed and moving exchanged"),
-        ("axes", "the columns taken as z, y, x"),
+        ("axes", "x, y and z in the reverse order: "),
         ("RAS axes", "the columns taken as z, y, x, --frame RAS"),
         ("turned", "the columns taken as y, z, x"),
         ("four times", "--scale 0.25: "),

@@ -55,6 +55,8 @@ _ALIKE, _ALIKE_ERRORS, _FEWEST_ALIKE = 0.65, 2.0, 8
 _FLAT = 1e-3  # a patch with less structure than this share of the strongest one says nothing
 # No right landmarks lie within so many pixels; metres or micrometres read as millimetres do, or the reverse.
 _COLLAPSED, _UNITS = 2.0, (1000.0, 100.0, 10.0)
+# Orders of three numbers that are readings of their own: x and y exchanged, and all reversed.
+_EXCHANGES = ((1, 0, 2), (2, 1, 0))
 _SIDES = ("fixed", "moving")
 _WORDS = {
     "inverse": "fixed and moving exchanged (the two files or columns)",
@@ -299,7 +301,9 @@ def _readings(fixed_grid: Grid, moving_grid: Grid, given: _Pair, frames: list[_R
             yield _WORDS[reading.kind].format(side), pairs
     yield from ((f"{name}, {_WORDS['inverse']}", (pair[1], pair[0])) for name, pair in frames)
     if fixed_grid.d == 3:
-        yield from _orders(fixed_grid, moving_grid, dict(frames).get(say("frame", "LPS"), given))
+        numbers = dict(frames).get(say("frame", "LPS"), given)
+        tried = _EXCHANGES if numbers is given else ()
+        yield from _orders(fixed_grid, moving_grid, numbers, tried)
     spacing = float(fixed_grid.spacing.mean())
     common = [scale for scale in SCALES if 0.1 <= scale <= 10]  # a smaller one draws all points into a corner
     for scale in sorted({*common, 0.5, 2.0, spacing, 1 / spacing} - {1.0}):
@@ -314,8 +318,8 @@ def _readings(fixed_grid: Grid, moving_grid: Grid, given: _Pair, frames: list[_R
         yield f"{letter} of the moving points counted from the other end", (given[0], moving)
 
 
-def _orders(fixed: Grid, moving: Grid, numbers: _Pair) -> Iterator[_Reading]:
-    """Yield pairs whose three numbers stand in another order, in each frame, or of which one is negated."""
+def _orders(fixed: Grid, moving: Grid, numbers: _Pair, tried: tuple[tuple[int, ...], ...]) -> Iterator[_Reading]:
+    """Yield pairs whose numbers stand in another order than those tried, in each frame, or of which one is negated."""
     signs = np.array([-1.0, -1.0, 1.0])
     for axis, letter in enumerate("xyz"):
         negated = np.where(np.arange(3) == axis, -1.0, 1.0)
@@ -323,7 +327,8 @@ def _orders(fixed: Grid, moving: Grid, numbers: _Pair) -> Iterator[_Reading]:
     for order in list(permutations(range(3)))[1:]:
         one, other = (points[:, order] for points in numbers)
         words = f"the columns taken as {', '.join('xyz'[at] for at in np.argsort(order))}"
-        yield words, (one, other)
+        if order not in tried:
+            yield words, (one, other)
         yield f"{words}, {say('frame', 'RAS')}", (one * signs, other * signs)
         yield f"{words}, {say('frame', 'index')}", (fixed.index_to_world(one), moving.index_to_world(other))
 
