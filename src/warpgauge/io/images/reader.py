@@ -83,7 +83,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="ome-zarr", title="OME-Zarr", fits=lambda path, head: is_zarr(path), open=open_ome_zarr,
         written=(Files("OME", "folder .zarr", "NGFF 0.4 and 0.5", "", "its axes", "um or mm as stated",
-                       "zarr's own writer, ngff-zarr"),),
+                       "zarr's own writer"),),
     ),
 )  # fmt: skip
 
