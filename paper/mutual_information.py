@@ -1,6 +1,6 @@
 """Mutual information between what is annotated and all the rest, which the paper names as future work.
 
-It lowered the error no faster than entropy (``docs/paper/suggestion.md``), so that it is not among the strategies of
+It lowered the error no faster than entropy, so that it is not among the strategies of
 :class:`warpgauge.Suggester`.
 """
 

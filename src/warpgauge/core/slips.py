@@ -20,7 +20,7 @@ from warpgauge.core.factors import mahalanobis
 from warpgauge.core.process import Posterior
 
 # Of normal deviations so few would be called slips. Real deformations have heavier tails: with this level at most 1 of
-# 50 sound landmarks was, on the sets on which it was chosen (docs/paper/slips.md).
+# 50 sound landmarks was, on the sets on which it was chosen (docs/validation.md).
 LEVEL = 1e-5
 # Share of the annotations in the first core: so many at most can be slips.
 CORE = 0.6
