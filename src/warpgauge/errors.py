@@ -69,10 +69,6 @@ class WorkerLostError(WarpgaugeError, RuntimeError):
     """The process or the machine that ran a job has ended without a result, each time that it was tried."""
 
 
-class JobTimeoutError(WarpgaugeError, TimeoutError):
-    """A job took longer than it may, and was ended."""
-
-
 class WarpgaugeWarning(UserWarning):
     """Base of all warnings that warpgauge gives on purpose."""
 

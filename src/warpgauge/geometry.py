@@ -190,12 +190,6 @@ class Grid:
         index = np.stack(np.unravel_index(flat, self.shape)[::-1], axis=-1)
         return self.index_to_world(index)
 
-    def region_points(self, region: Sequence[slice]) -> Floats:
-        """World points of a box of elements in array (C) order; ``region`` has a slice per axis ``[z, ]y, x``."""
-        axes = [np.arange(part.start, part.stop) for part in region]
-        index = np.stack(np.meshgrid(*axes, indexing="ij")[::-1], axis=-1)
-        return self.index_to_world(index.reshape(-1, self.d))
-
     def blocks(self, block: int) -> Iterator[tuple[slice, Floats]]:
         """Yield ``(slice of the flattened array, world points)`` so that a map never holds all points at once."""
         for start in range(0, self.count, block):

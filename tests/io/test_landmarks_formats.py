@@ -363,7 +363,6 @@ def test_landmarks_check_themselves() -> None:
         lm.to_annotation_arrays(-1.0)
     with pytest.raises(InvalidInputError, match="set of points"):
         Landmarks(points).to_annotation_arrays(1.0)
-    assert lm.with_rater("PS").raters == ("PS", "PS")
 
 
 def test_qupath_points_count_from_the_corner(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -191,10 +191,6 @@ class Landmarks:
             covariances[known] = self.covariances[known]
         keep = self.active
         return self.fixed_points[keep], self.moving_points[keep], covariances[keep]
-
-    def with_rater(self, rater: str) -> Landmarks:
-        """Return the same landmarks, every row placed by ``rater``."""
-        return replace(self, raters=(rater,) * len(self))
 
 
 def _check_texts(texts: Sequence[str | None], n: int, what: str) -> None:
