@@ -130,7 +130,7 @@ pyramid.halve = lambda array, d: blocks.append(array.shape[1]) or halve(array, d
 image = read_image(sys.argv[1])
 image.keep_overview(Path(sys.argv[2]))
 image.read(image.levels - 1)
-print(blocks.count(1024), *image.overview)
+print(blocks.count(1024))
 """
 
 
@@ -142,13 +142,13 @@ def test_processes_make_one_overview(tmp_path: Path):
     command = [sys.executable, "-c", _READER, str(tmp_path / "x.tif"), str(kept)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     told = sorted(process.communicate()[0].strip() for process in running)
-    assert told == ["0 512 512", "0 512 512", "8 512 512"]
+    assert told == ["0", "0", "8"]
     np.testing.assert_array_equal(np.load(kept), halve(array, 2))
     assert [file.name for file in sorted(kept.parent.iterdir())] == ["overview.lock", "overview.npy"]
     for damage in (b"", kept.read_bytes()[:-1], b"\x93NUMPY", _bytes_of(np.zeros((512, 511), np.uint8))):
         kept.write_bytes(damage)
         again = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert again.stdout.strip() == "8 512 512"
+        assert again.stdout.strip() == "8"
         np.testing.assert_array_equal(np.load(kept), halve(array, 2))
 
 

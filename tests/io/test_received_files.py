@@ -18,6 +18,9 @@ from PIL import Image as Pillow
 from warpgauge import Grid, read_image, read_landmarks, read_transform
 from warpgauge.errors import FileFormatError, SuspiciousDataWarning, WarpgaugeError
 from warpgauge.io.files import confined
+from warpgauge.io.images import Image
+from warpgauge.io.images.frame import Frame
+from warpgauge.io.images.stored import Array, Region, StoredImage, StoredLevel
 from warpgauge.io.transforms import MappedPoints
 
 AFFINE = np.diag([2.0, 3.0, 4.0, 1.0])
@@ -223,19 +226,21 @@ def test_no_other_file_is_written_after_a_failed_overview(large_plain_tiff: Path
         assert name.read_text() == "an acknowledged answer of somebody"
 
 
-def test_images_are_decoded_side_by_side(large_plain_tiff: Path, tmp_path: Path) -> None:
+def test_images_are_decoded_side_by_side(tmp_path: Path) -> None:
     """While one image is being read, another thread gets a tile of another one."""
     Pillow.fromarray(np.zeros((20, 30), np.uint8)).save(tmp_path / "small.png")
-    large, small = read_image(large_plain_tiff), read_image(tmp_path / "small.png")
+    small = read_image(tmp_path / "small.png")
     answers: list[bool] = []
 
-    def read_other(done: int, rows: int) -> None:
-        if not answers:
-            thread = threading.Thread(target=small.read, daemon=True)
-            thread.start()
-            thread.join(20)
-            answers.append(not thread.is_alive())
+    def read_other(region: Region) -> Array:
+        thread = threading.Thread(target=small.read, daemon=True)
+        thread.start()
+        thread.join(20)
+        answers.append(not thread.is_alive())
+        return np.zeros([part.stop - part.start for part in region], np.uint8)
 
-    large.watch_overview(read_other)
-    large.read(1)
+    size = (600, 400)
+    level = StoredLevel.full(size, read_other)
+    stored = StoredImage(tmp_path, "made", Frame(size), np.dtype(np.uint8), 1, (level,), ())
+    Image(stored, Grid(size), []).read(1)
     assert answers == [True]

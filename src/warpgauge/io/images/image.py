@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -106,15 +106,6 @@ class Image:
     def level_grid(self, level: int) -> Grid:
         """Return the frame of a level; 0 is the full resolution."""
         return self._pyramid.grids[self._level(level)]
-
-    @property
-    def overview(self) -> tuple[int, int]:
-        """Rows (or planes) done, and all, of the overview that is made where the file has no coarse level; 0 of 0."""
-        return self._pyramid.overview
-
-    def watch_overview(self, tell: Callable[[int, int], object]) -> None:
-        """Call a function with both numbers of `overview` whenever there are more rows."""
-        self._pyramid.on_overview = tell
 
     def keep_overview(self, file: Path) -> None:
         """Keep the overview in a file, so that other processes need not make it again; it may be deleted any time."""

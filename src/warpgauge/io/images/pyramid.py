@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -75,9 +75,8 @@ def _write(file: Path, overview: Array) -> None:
 class Pyramid:
     """All levels of an image, by region.
 
-    ``overview`` counts the rows (or planes) that are done, and all that there are, of the finest level that is made
-    once and kept, which reads the whole file; there are none where the file holds such a level. ``on_overview`` is
-    called with both numbers whenever there are more. ``kept_at`` is a file that keeps that level for other processes.
+    The overview is the finest level that is made once and kept, which reads the whole file; there is none where the
+    file holds such a level. ``kept_at`` is a file that keeps it for other processes.
     """
 
     def __init__(self, stored: StoredImage, base: Grid) -> None:
@@ -90,8 +89,6 @@ class Pyramid:
         stored_levels = len(stored.levels)
         made = [] if self._is_kept(stored_levels - 1) else range(stored_levels, len(self.grids))
         self._first = next((level for level in made if self._is_kept(level)), None)
-        self.overview = (0, 0 if self._first is None else self.grids[self._first].shape[0])
-        self.on_overview: Callable[[int, int], object] = lambda done, rows: None
         self.kept_at: Path | None = None
 
     def region(self, level: int, region: Region) -> Array:
@@ -121,7 +118,6 @@ class Pyramid:
                 found = self._whole(level)
                 with suppress(OSError):
                     _write(self.kept_at, found)
-        self._advance(self.overview[1])
         return found
 
     def make(self, file: Path) -> None:
@@ -148,11 +144,6 @@ class Pyramid:
             pass
         return None
 
-    def _advance(self, done: int) -> None:
-        if done > self.overview[0]:
-            self.overview = (done, self.overview[1])
-            self.on_overview(*self.overview)
-
     def _is_kept(self, level: int) -> bool:
         return self._bytes(self.grids[level].shape) <= _KEEP_BYTES
 
@@ -173,8 +164,6 @@ class Pyramid:
             )
             block = halve(self.region(level - 1, source), len(finer))
             out[rows.start - region[0].start : rows.stop - region[0].start] = block
-            if level == self._first:  # always the whole of it
-                self._advance(rows.stop)
         return out
 
     def _factor(self, level: int) -> list[int]:
