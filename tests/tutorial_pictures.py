@@ -1,8 +1,9 @@
 """Make the tutorials' pictures anew: ``.venv/bin/python tests/tutorial_pictures.py [PAGE ...]``.
 
-The pages are researcher, expert, organiser, and tissue: the annotator with two stains of scikit-image's
-immunohistochemistry section (acquired at the Center for Microscopy And Molecular Imaging; no known copyright
-restrictions), which the front page, the README and the page on annotating show.
+The pages are researcher, expert and organiser; and what the front page, the README and the page on annotating show:
+tissue, the annotator with two stains of scikit-image's immunohistochemistry section (acquired at the Center for
+Microscopy And Molecular Imaging; no known copyright restrictions), volumes, the annotator with the template brain of
+nilearn, and demo, the maps of the demonstration.
 
 Runs the pages as the tests do, keeps the pictures that their commands write, and looks at the annotator and at the
 reports with Chromium. The pictures are scaled and reduced to a palette, so that each stays below 200 kB.
@@ -27,6 +28,8 @@ from PIL import Image
 import tutorial_tools
 import warpgauge as wg
 from tutorial_tools import PAGES, Page
+from warpgauge.cli.app import run
+from warpgauge.demo import DemoPair, answer_queries, make_pair
 from warpgauge.io.transforms import Transform
 from web.page_tools import Sheet, launched
 
@@ -34,18 +37,18 @@ ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 WIDTH = 1000  # pixels
 LARGEST = 200_000  # bytes
-EDGE = (147.0, 149.0)  # about where the epithelium of the expert's image ends
+EDGE = (356.0, 275.0)  # about where the epithelium of the expert's image ends
 
 
-def keep(source: Path, name: str, *, marks: bool = False, prefix: str = "tutorial-") -> None:
+def keep(source: Path, name: str, *, marks: bool = False, prefix: str = "tutorial-", width: int = WIDTH) -> None:
     """Scale a picture to the width of a page and write it with a palette."""
     picture = Image.open(source).convert("RGB")
-    if picture.width > WIDTH:
-        picture = picture.resize((WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS)
+    if picture.width > width:
+        picture = picture.resize((width, round(picture.height * width / picture.width)), Image.Resampling.LANCZOS)
     aim = IMAGES / f"{prefix}{name}.png"
     # MAXCOVERAGE keeps colours that only a few pixels have, those of marks; k-means brings the rest near the truth.
     method, steps = (Image.Quantize.MAXCOVERAGE, 3) if marks else (Image.Quantize.MEDIANCUT, 0)
-    for colours in (256, 128, 64):
+    for colours in (256, 128, 64, 32):
         picture.quantize(colours, method=method, kmeans=steps, dither=Image.Dither.NONE).save(aim, optimize=True)
         if aim.stat().st_size < LARGEST:
             break
@@ -86,14 +89,25 @@ def researcher(browser: Any, folder: Path) -> None:
     report(browser, "lesion/report/report.html", "report", 900)
 
 
-def _marks(sheet: Sheet) -> None:
-    """Show the list; then, at a question on the edge of the epithelium, a click and an ellipse along that edge."""
-    if sheet.page.locator("#finish button[data-act=review]").is_visible():  # all is answered: the review is a button
-        sheet.page.locator("#finish button[data-act=review]").click()
-    else:
-        sheet.page.keyboard.press("d")
+def _list(sheet: Sheet) -> None:
+    sheet.page.locator("#finish button[data-act=review]").click()  # all is answered
     sheet.page.wait_for_selector("#drawer tbody tr")
     shot(sheet, "list")
+
+
+def _question(sheet: Sheet, truth: Transform) -> None:
+    """Place a ring at the open question."""
+    sheet.page.keyboard.press("0")
+    sheet.settle()
+    sheet.page.keyboard.press("]")
+    sheet.press_at("moving", *screen_of(sheet, "moving", truth.map([sheet.state()["query"]["location"]])[0]))
+    _aside(sheet)
+    shot(sheet, "annotate")
+
+
+def _ellipse(sheet: Sheet, truth: Transform) -> None:
+    """At a question on the edge of the epithelium, draw an ellipse along that edge."""
+    sheet.page.locator("#finish button[data-act=review]").click()
     with wg.Project.open("practice") as project:
         asked = np.array([query.point for query in project.state.queries])
     number = int(np.linalg.norm(asked - EDGE, axis=1).argmin())
@@ -103,24 +117,49 @@ def _marks(sheet: Sheet) -> None:
     sheet.page.wait_for_selector("#drawer", state="hidden")
     sheet.page.keyboard.press("Escape")
     sheet.page.keyboard.press("0")
-    sheet.settle()
-    match = wg.read_transform("truth.nrrd").map(asked[[number]])[0]
-    sheet.press_at("moving", *screen_of(sheet, "moving", match))
-    shot(sheet, "annotate")
-    sheet.page.keyboard.press("Escape")
     for _ in range(6):
         sheet.page.keyboard.press("+")
+    sheet.settle()
     box = sheet.box("fixed")
     sheet.drag("fixed", screen_of(sheet, "fixed", asked[number]), (box["width"] / 2, box["height"] / 2))
     sheet.settle()
-    x, y = screen_of(sheet, "moving", match)
+    x, y = screen_of(sheet, "moving", truth.map(asked[[number]])[0])
     sheet.press_at("moving", x, y)
     sheet.drag("moving", (x + 22, y), (x + 60, y + 45))
+    _aside(sheet)
     shot(sheet, "ellipse")
 
 
-def _volume(sheet: Sheet, truth: Any) -> None:
-    """Draw an ellipsoid at the true match, in the axial plane."""
+def _aside(sheet: Sheet) -> None:
+    """Take the pointer off the images, so that its ring does not hide the mark."""
+    sheet.page.locator("#bottom").hover(position={"x": 700, "y": 20})
+
+
+def expert(browser: Any, folder: Path) -> None:
+    """Show a question after some answers; the list, and an ellipse, at the end of the tutorial."""
+    page = Page(PAGES / "expert.md", folder)
+    page.run()
+    truth = page.names["pair"].truth
+    for look in (_list, lambda sheet: _ellipse(sheet, truth)):
+        page.visit = lambda links, look=look: _open_and(browser, links[0], look)
+        page._annotate("warpgauge annotate practice --rater ann")
+    _some_answers(folder / "some" / "practice", page.names["pair"], 8, 0.5)
+    page.visit = lambda links: _open_and(browser, links[0], lambda sheet: _question(sheet, truth))
+    page._annotate("warpgauge annotate some/practice --rater ann")
+
+
+def _some_answers(project: Path, pair: DemoPair, count: int, scale: float) -> None:
+    """Make a project in which a simulated expert has answered the first questions."""
+    project.parent.mkdir(exist_ok=True)
+    images = {"fixed": pair.fixed, "moving": pair.moving}
+    with wg.Project.create(project, **images, targets=400, settings={"budget": 30}) as made:
+        session = wg.Session(made, "ann")
+        session.skip_start()
+        answer_queries(session, pair.truth, count, scale=scale)
+
+
+def _volume(sheet: Sheet, truth: Transform) -> None:
+    """Mark the true match by a ball, then by an ellipsoid, in the axial plane."""
     match = truth.map([sheet.state()["query"]["location"]])[0]
     plane = sheet.page.evaluate(
         "() => { const panes = globalThis.warpgauge.stage.panes;"
@@ -132,22 +171,26 @@ def _volume(sheet: Sheet, truth: Any) -> None:
     x, y = (where - plane["centre"]) * plane["scale"] + size / 2
     sheet.page.keyboard.press("]")
     sheet.press_at("moving", x, y)
+    _aside(sheet)
     shot(sheet, "annotate-3d")
+    sheet.drag("moving", (x + 22, y), (x + 50, y + 30))
+    _aside(sheet)
+    shot(sheet, "3d", prefix="annotating-")
 
 
-def expert(browser: Any, folder: Path) -> None:
-    """Show the volumes while the tutorial runs, and the list and two marks at its end; nothing of it is accepted."""
+def volumes(browser: Any, folder: Path) -> None:
+    """Show two brains after a few answers of a simulated expert."""
+    pair = make_pair(3, folder, seed=2)
+    _some_answers(folder / "brains", pair, 8, 0.3)
     page = Page(PAGES / "expert.md", folder)
+    page.visit = lambda links: _open_and(browser, links[0], lambda sheet: _volume(sheet, pair.truth))
+    page._annotate("warpgauge annotate brains --rater ann")
 
-    def visit(links: list[str]) -> None:
-        if "pair" in page.names:
-            truth = page.names["pair"].truth
-            _open_and(browser, links[0], lambda sheet: _volume(sheet, truth))
 
-    page.visit = visit
-    page.run()
-    page.visit = lambda links: _open_and(browser, links[0], _marks)
-    page._annotate("warpgauge annotate practice --rater ann")
+def demo(browser: Any, folder: Path) -> None:
+    """Keep the blended maps of the demonstration."""
+    assert run(["demo", "--out", str(folder / "demo-output")]) == 0
+    keep(folder / "demo-output" / "maps" / "blended.png", "blended", prefix="demo-")
 
 
 def _adjudication(sheet: Sheet) -> None:
@@ -156,8 +199,8 @@ def _adjudication(sheet: Sheet) -> None:
     shot(sheet, "adjudication")
 
 
-def _open_and(browser: Any, link: str, look: Callable[[Sheet], None]) -> None:
-    sheet = Sheet(browser, link, height=640)
+def _open_and(browser: Any, link: str, look: Callable[[Sheet], None], **size: int) -> None:
+    sheet = Sheet(browser, link, **{"height": 640, **size})
     sheet.settle()
     look(sheet)
     sheet.close()
@@ -167,6 +210,8 @@ def organiser(browser: Any, folder: Path) -> None:
     """Show the organiser's view of the location where the raters differ, and the study's report."""
     page = Page(PAGES / "organiser.md", folder)
     page.run()
+    with wg.Project.open("projects/case2") as project:  # as it was before the organiser decided
+        wg.Session(project).include(3, of="bob", rater="organiser")
     page.visit = lambda links: _open_and(browser, links[0], _adjudication)
     page._annotate("warpgauge annotate projects/case2 --raters ann,bob --no-browser")
     report(browser, "study.html", "study", 900)
@@ -190,13 +235,13 @@ def _stained(folder: Path) -> Transform:
 
 
 def _tissue(sheet: Sheet, truth: Transform) -> None:
-    """Draw an ellipse at the open question; then show the map of the uncertainty, and the list."""
+    """Place a ring at the open question; then show the map of the uncertainty, and the list."""
     sheet.page.keyboard.press("0")
     sheet.settle()
-    x, y = screen_of(sheet, "moving", truth.map([sheet.state()["query"]["location"]])[0])
-    sheet.press_at("moving", x, y)
-    sheet.drag("moving", (x + 22, y), (x + 38, y - 20))
-    shot(sheet, "2d", prefix="annotating-")
+    sheet.page.keyboard.press("]")
+    sheet.press_at("moving", *screen_of(sheet, "moving", truth.map([sheet.state()["query"]["location"]])[0]))
+    _aside(sheet)
+    shot(sheet, "2d", prefix="annotating-", width=1200)
     sheet.page.keyboard.press("Escape")
     sheet.page.evaluate("() => globalThis.warpgauge.store.set({ map: { kind: 'entropy', transform: null } })")
     sheet.page.wait_for_selector(".legend")
@@ -220,7 +265,7 @@ def tissue(browser: Any, folder: Path) -> None:
             session.place(query, answer.placement, covariance=answer.covariance)
             query, placed = session.next_query(), placed + 1
     page = Page(PAGES / "expert.md", folder)
-    page.visit = lambda links: _open_and(browser, links[0], lambda sheet: _tissue(sheet, truth))
+    page.visit = lambda links: _open_and(browser, links[0], lambda sheet: _tissue(sheet, truth), width=1440, height=720)
     page._annotate("warpgauge annotate colon --rater ann")
 
 
@@ -248,10 +293,10 @@ def main(names: list[str]) -> None:
     if "--outputs" in names:
         names.remove("--outputs")
         renew_outputs()
-    for name in names or ["researcher", "expert", "organiser", "tissue"]:
+    pages = {one.__name__: one for one in (researcher, expert, organiser, tissue, volumes, demo)}
+    for name in names or pages:
         with tempfile.TemporaryDirectory() as folder, launched() as browser:
             os.chdir(folder)
-            pages = {"researcher": researcher, "expert": expert, "organiser": organiser, "tissue": tissue}
             pages[name](browser, Path(folder))
             os.chdir(ROOT)
 
