@@ -430,7 +430,7 @@ class Resolve(Event):
 
 
 class Register(Event):
-    """A person is registered, or their role or token is changed; the hash of the token is opaque here."""
+    """A person is registered, or their role is changed."""
 
     kind = "rater"
     about_query = False
@@ -439,7 +439,6 @@ class Register(Event):
 
     name: Name
     role: Role
-    token_hash: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     revoked: Flag = False
 
     def _check(self, state: State) -> None:

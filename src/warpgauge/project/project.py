@@ -553,11 +553,9 @@ class Project:
         with self.lock:
             self.log.use_mirror(Mirror(Path(folder), self.folder, self.id))
 
-    def add_rater(
-        self, name: str, role: Role = "rater", *, token_hash: str | None = None, by: str = ORGANISER
-    ) -> Event:
-        """Register a person, or change their role or token; the hash of the token is kept as it is given."""
-        return self._register(Register(rater=by, name=name, role=role, token_hash=token_hash))
+    def add_rater(self, name: str, role: Role = "rater", *, by: str = ORGANISER) -> Event:
+        """Register a person, or change their role."""
+        return self._register(Register(rater=by, name=name, role=role))
 
     def revoke_rater(self, name: str, *, by: str = ORGANISER) -> Event:
         """Take a person's rights away; what they did stays."""
