@@ -15,7 +15,7 @@ const LIKELY = 20;
 /** Seconds of an answer, until there are some. */
 const USUAL = 20;
 
-export const REASONS = [
+const REASONS = [
   ["not_visible", "It is not visible in the other image"],
   ["ambiguous", "Several places could be it"],
   ["torn_or_missing", "The tissue is torn or missing there"],

@@ -97,7 +97,7 @@ function mixSamples(samples, shown, tables, rgba) {
  * Weights on the optical densities of red, green and blue that give the amount of one stain.
  * @param {Exclude<Channel, "colour" | "grey">} stain @returns {number[]}
  */
-export function stainWeights(stain) {
+function stainWeights(stain) {
   const names = /** @type {const} */ (["haematoxylin", "eosin", "dab"]);
   const unit = names.map((name) => scaled([STAINS[name]], 1 / norm(STAINS[name]))[0]);
   return inverse(unit).map((row) => row[names.indexOf(stain)]);
@@ -107,7 +107,7 @@ export function stainWeights(stain) {
  * How bright a channel shows a pixel, 0 to 255: a stain dark where there is much of it.
  * @param {Exclude<Channel, "colour">} channel @returns {(red: number, green: number, blue: number) => number}
  */
-export function brightnessOf(channel) {
+function brightnessOf(channel) {
   if (channel === "grey") return (r, g, b) => Math.round(0.299 * r + 0.587 * g + 0.114 * b);
   const [x, y, z] = stainWeights(channel);
   return (r, g, b) => Math.min(255, Math.max(0, Math.round(255 * (1 - (x * DENSITY[r] + y * DENSITY[g] + z * DENSITY[b]) / DARKEST))));

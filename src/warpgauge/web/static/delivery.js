@@ -11,7 +11,7 @@ import { clock, length } from "./words.js";
 /** @typedef {{show: (next: Query | Done) => void, written: () => void, say: (message: string, tone?: "note" | "warning" | "error") => void}} Calls show: put a question on the screen; written: lists and what is drawn from the model are out of date */
 
 /** The time that a rater looked at a question: only while the page is visible. */
-export class Stopwatch {
+class Stopwatch {
   constructor() {
     this.gone = 0;
     this.since = performance.now();

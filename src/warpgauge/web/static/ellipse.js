@@ -41,7 +41,7 @@ export function ellipseFromShape(centre, shape, hint) {
 }
 
 /** Coordinates along the two axes, from the centre. @param {Ellipse} ellipse @param {Vector} point @returns {[number, number]} */
-export function pointToAxes(ellipse, point) {
+function pointToAxes(ellipse, point) {
   const [dx, dy] = subtract(point, ellipse.centre);
   const [[c, s]] = axesOfEllipse(ellipse);
   return [c * dx + s * dy, -s * dx + c * dy];

@@ -31,7 +31,7 @@ export function keyOfEvent(event) {
  * Whether the keyboard belongs to what has the focus, and not to the page.
  * @param {EventTarget | null} target @param {string} key @returns {boolean}
  */
-export function belongsToControl(target, key) {
+function belongsToControl(target, key) {
   if (!(target instanceof HTMLElement)) return false;
   if (document.querySelector("dialog[open]")) return true;
   if (key === "Escape") return false;

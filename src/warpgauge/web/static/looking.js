@@ -30,7 +30,7 @@ export function lookAtQuery(stage, query, mark) {
 }
 
 /** World length of the first image that the shorter side of its pane shows for a question. @param {Stage} stage @param {Query} query */
-export function spanOfQuestion(stage, { radius }) {
+function spanOfQuestion(stage, { radius }) {
   const { size, spacing } = stage.images.fixed;
   const shorter = Math.min(...size.map((n, k) => n * spacing[k]));
   // Organs are recognised by what lies around: a volume is shown nearly whole.

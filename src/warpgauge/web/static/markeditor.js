@@ -12,7 +12,7 @@ import { keep, kept, keyFor } from "./kept.js";
 export const RINGS = /** @type {const} */ ([{ words: "sharp", pixels: 1.5 }, { words: "about", pixels: 4 }, { words: "roughly", pixels: 12 }]);
 const TOGETHER = 700; // key edits this close in time are one step of undo
 /** Nothing drawn or chosen, and nothing to take back. @type {Partial<State>} */
-export const NO_MARK = { mark: null, dirty: false, past: [], future: [], doubt: null, conflict: null, own: null, expected: null };
+const NO_MARK = { mark: null, dirty: false, past: [], future: [], doubt: null, conflict: null, own: null, expected: null };
 
 export class MarkEditor {
   /** @param {Store<State>} store @param {Project} project @param {() => void} changed is told of every finished change of the mark */
@@ -155,6 +155,6 @@ export function certaintyOf(mark) {
 }
 
 /** The mark of an answer that placed one. @param {Query} query @returns {Mark | null} */
-export function storedMark({ answer }) {
+function storedMark({ answer }) {
   return answer?.kind === "place" ? markFromCovariance(answer.point, answer.covariance, answer.alpha) : null;
 }

@@ -79,7 +79,7 @@ function Look({ stage, side }) {
  * Range of samples that the sliders span: all 8 bits, or of 16 bits the windows and as much again on both sides.
  * @param {Parameters<typeof largestSample>[0]} image @param {{low: number, high: number}[]} windows @returns {[number, number]}
  */
-export function rangeOf(image, windows) {
+function rangeOf(image, windows) {
   const top = largestSample(image);
   if (top < 256) return [0, top];
   const low = Math.min(...windows.map((one) => one.low));

@@ -43,7 +43,7 @@ export function inTurn(place) {
  * How exact a rater is, by questions with known answers and by repeats.
  * @param {Certificate | null} found @param {string} unit @returns {string[]}
  */
-export function certificateWords(found, unit) {
+function certificateWords(found, unit) {
   if (!found) return [];
   const range = (/** @type {number | null | undefined} */ low, /** @type {number | null | undefined} */ high) => (low === null || low === undefined || high === null || high === undefined ? "" : ` (${rounded(low)} to ${rounded(high)})`);
   const words = [];

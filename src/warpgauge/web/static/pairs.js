@@ -13,7 +13,7 @@ const SHOWN = 100; // rows at first, and with each "more"
 const PARCEL = 500; // pairs in one request
 
 /** What is left, in words. @param {OwnPair[]} pairs @param {number} done */
-export function leftInWords(pairs, done) {
+function leftInWords(pairs, done) {
   if (!pairs.length) return "No pairs are assigned to you yet. The organiser assigns them; this page then shows them by itself.";
   const left = pairs.reduce((sum, pair) => sum + (pair.left ?? 0), 0);
   const counted = pairs.some((pair) => pair.left !== null);
@@ -25,14 +25,14 @@ export function leftInWords(pairs, done) {
  * The pair to go on with: the one begun last that is not done, else the first that is not done.
  * @param {OwnPair[]} pairs @returns {OwnPair | null}
  */
-export function nextPair(pairs) {
+function nextPair(pairs) {
   const open = pairs.filter((pair) => pair.left !== 0 && !pair.problem);
   const begun = open.filter((pair) => pair.last).sort((a, b) => ((a.last ?? "") < (b.last ?? "") ? 1 : -1));
   return begun[0] ?? open[0] ?? null;
 }
 
 /** Whether everybody to whom a pair is assigned has placed what is asked for. @param {Pair} pair */
-export function isDone({ raters, work, budget }) {
+function isDone({ raters, work, budget }) {
   return budget !== null && raters.length > 0 && raters.every((name) => (work[name]?.placed ?? 0) >= budget);
 }
 

@@ -49,12 +49,6 @@ export function indexToWorld(frame, point_index) {
   return offset.map((value, i) => value + frame.origin[i]);
 }
 
-/** @param {Frame} frame @param {Vector} point_world @returns {Vector} */
-export function worldToIndex(frame, point_world) {
-  const offset = multiplyVector(inverse(frame.direction), subtract(point_world, frame.origin));
-  return offset.map((value, i) => value / frame.spacing[i]);
-}
-
 /** Plane coordinates right, down and, in 3D, the depth along the normal. @param {Plane} plane @param {Vector} point_world @returns {Vector} */
 export function worldToPlane(plane, point_world) {
   return multiplyVector(plane.fromWorld, subtract(point_world, plane.frame.origin));
@@ -67,7 +61,7 @@ export function planeToWorld(plane, point_plane, depth) {
 }
 
 /** Plane coordinates of an index position (right, down only). @param {Plane} plane @param {Vector} point_index x, y[, z] @returns {Vector} */
-export function indexToPlane(plane, point_index) {
+function indexToPlane(plane, point_index) {
   return [0, 1].map((k) => plane.sign[k] * plane.frame.spacing[plane.order[k]] * point_index[plane.order[k]]);
 }
 

@@ -153,7 +153,7 @@ export class PlaneView {
  * Where a slice of a volume lies: the coordinate across it; "" where the slices are oblique.
  * @param {Plane} plane @param {number} depth @param {string} units
  */
-export function positionInWords(plane, depth, units) {
+function positionInWords(plane, depth, units) {
   const normal = plane.toWorld.map((row) => row[2]);
   const across = normal.findIndex((value) => Math.abs(value) > 0.999);
   if (across < 0) return "";

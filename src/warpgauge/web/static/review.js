@@ -29,12 +29,12 @@ const FILTERS = {
 };
 
 /** @param {Row[]} rows @param {string} which @param {string} me */
-export function filteredRows(rows, which, me) {
+function filteredRows(rows, which, me) {
   return rows.filter((row) => FILTERS[which](row, me));
 }
 
 /** Longest half-length of a mark's region. @param {Row} row @returns {number | null} */
-export function sizeOfRow({ point, covariance, alpha }) {
+function sizeOfRow({ point, covariance, alpha }) {
   return point && covariance ? axesOfMark(markFromCovariance(point, covariance, alpha ?? 0.01))[0] : null;
 }
 

@@ -41,7 +41,7 @@ export function warpedQuestion({ pane, context, view }) {
  * The elements of a level that a view shows, in steps of 64 so that a small pan asks for nothing new.
  * @param {ImageInfo} image @param {Plane} plane @param {View} view @param {number} level @returns {number[] | null} first column, first row, columns, rows
  */
-export function seenOfLevel(image, plane, view, level) {
+function seenOfLevel(image, plane, view, level) {
   const place = levelInPlane(image, plane, level);
   const corners = [screenToPlane(view, [0, 0]), screenToPlane(view, [view.width, view.height])];
   const ranges = [0, 1].map((k) => {
