@@ -50,11 +50,6 @@ class Certificate:
     verdict: AuditVerdict
 
     @property
-    def certified(self) -> bool:
-        """Whether the audit proves which transform is best."""
-        return self.verdict.best is not None
-
-    @property
     def lines(self) -> dict[str, str]:
         """What it says: PROVEN, SIZE, OPEN, SKIPPED, MODEL and MIND, as far as there is something to say."""
         found: dict[str, str] = self.content["lines"]
