@@ -1,4 +1,4 @@
-"""Pairs of landmarks with honest, poor and foreign transforms, and each usual misreading of them.
+"""Pairs of landmarks with honest and poor transforms, and each usual misreading of them.
 
 Points are those of real pairs where ``WARPGAUGE_DATA`` is set (brains of several people, lungs, stained sections),
 under a pose that is drawn anew, and of made pairs; images have any spacing and, in 3D, any direction.
@@ -192,13 +192,6 @@ def bad(pair: Pair, good: Map, rng: np.random.Generator) -> dict[str, Map]:
         "noise": lambda x: good(x) + 0.2 * pair.before * np.sin(x[:, ::-1] * 40 / size),
         "half of the image": lambda x: np.where(x[:, :1] < left, x, good(x)),
     }
-
-
-def foreign(pair: Pair, other: Map, rng: np.random.Generator) -> dict[str, Map]:
-    """Transforms that belong to other images, or to none."""
-    knots = pair.fixed[rng.choice(len(pair.fixed), 8, replace=False)]
-    field = RBFInterpolator(knots, rng.normal(0, 0.7 * pair.before, (8, pair.d)), smoothing=0.0)
-    return {"other": other, "random": lambda x: x + field(x)}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from warpgauge.project import ConflictError, Event, ProjectError, State, replay
 from warpgauge.project.events import check, read_event
 from warpgauge.session.fused_annotations import standing_marks
 
-FIT = {"family": "wendland", "noise": 0.0, "scales": [1, 2], "weights": [1]}
-
 
 def entry_of(event: Event, generation: int) -> Event:
     """An event as it would be read from the log."""

@@ -344,7 +344,7 @@ def test_learn2reg_has_no_figures_of_a_submission_that_lacks_a_field_or_has_nan(
     field[5, 5, 5] = np.nan
     write_field(tmp_path / "submissions" / "nan" / "disp_0001_0001.nii.gz", field)
     by_name = {one["name"]: one for one in ask("benchmark", tmp_path / "l.toml")["methods"]}
-    assert by_name["nan"]["official"] == {}  # nor a rank score: nobody has a figure
+    assert by_name["nan"]["official"] == {}  # nobody has a figure
     assert by_name["nan"]["missing"] == 0
     assert by_name["submission"]["official"] == {}
     assert by_name["submission"]["missing"] == 1

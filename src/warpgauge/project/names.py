@@ -1,6 +1,6 @@
 """Names of raters and transforms: what can be stored and shown, and what people can distinguish.
 
-Whether a new name can be taken for a known one is asked of new events only, so that older projects open.
+Whether a new name can be taken for a known one is asked of new events only.
 """
 
 from __future__ import annotations
