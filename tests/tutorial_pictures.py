@@ -36,6 +36,7 @@ from web.page_tools import Sheet, launched
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 WIDTH = 1000  # pixels
+MAP = 760  # of a map: its smooth colours need a large palette
 LARGEST = 200_000  # bytes
 EDGE = (356.0, 275.0)  # about where the epithelium of the expert's image ends
 
@@ -47,7 +48,7 @@ def keep(source: Path, name: str, *, marks: bool = False, prefix: str = "tutoria
         picture = picture.resize((width, round(picture.height * width / picture.width)), Image.Resampling.LANCZOS)
     aim = IMAGES / f"{prefix}{name}.png"
     # MAXCOVERAGE keeps colours that only a few pixels have, those of marks; k-means brings the rest near the truth.
-    method, steps = (Image.Quantize.MAXCOVERAGE, 3) if marks else (Image.Quantize.MEDIANCUT, 0)
+    method, steps = (Image.Quantize.MAXCOVERAGE, 3) if marks else (Image.Quantize.MEDIANCUT, 3)
     for colours in (256, 128, 64, 32):
         picture.quantize(colours, method=method, kmeans=steps, dither=Image.Dither.NONE).save(aim, optimize=True)
         if aim.stat().st_size < LARGEST:
@@ -85,7 +86,7 @@ def researcher(browser: Any, folder: Path) -> None:
     """Keep two maps and the report."""
     Page(PAGES / "researcher.md", folder).run()
     for name in ("affine", "bspline"):
-        keep(folder / f"{name}.png", name)
+        keep(folder / f"{name}.png", name, width=MAP)
     report(browser, "lesion/report/report.html", "report", 900)
 
 
@@ -190,7 +191,7 @@ def volumes(browser: Any, folder: Path) -> None:
 def demo(browser: Any, folder: Path) -> None:
     """Keep the blended maps of the demonstration."""
     assert run(["demo", "--out", str(folder / "demo-output")]) == 0
-    keep(folder / "demo-output" / "maps" / "blended.png", "blended", prefix="demo-")
+    keep(folder / "demo-output" / "maps" / "blended.png", "blended", prefix="demo-", width=900)
 
 
 def _adjudication(sheet: Sheet) -> None:
@@ -214,7 +215,7 @@ def organiser(browser: Any, folder: Path) -> None:
         wg.Session(project).include(3, of="bob", rater="organiser")
     page.visit = lambda links: _open_and(browser, links[0], _adjudication)
     page._annotate("warpgauge annotate projects/case2 --raters ann,bob --no-browser")
-    report(browser, "study.html", "study", 900)
+    report(browser, "study.html", "study", 1200)
 
 
 def _stained(folder: Path) -> Transform:
