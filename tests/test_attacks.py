@@ -164,12 +164,14 @@ def listening() -> Iterator[tuple[int, list[str]]]:
 
 
 def test_an_address_in_a_received_project_is_not_asked(project: Path, listening: tuple[int, list[str]], tmp_path: Path):
-    """http:// in place of an image or a database: refused until trusted, and nobody is asked."""
+    """http:// in place of an image is the path of a file that is not there: `verify` says so, and nobody is asked."""
     port, asked = listening
     edited(project, lambda c: c["images"]["fixed"].update(path=f"http://127.0.0.1:{port}/secret.zarr"))
-    commands = ("info", "verify", "suggest", "evaluate", "report", "recover")
+    commands = ("verify", "info", "suggest", "evaluate", "report")
     found = audited([[name, str(project)] for name in commands], tmp_path / "own")
-    assert all(code == 1 for code, _ in found.outcomes)
+    code, told = found.outcomes[0]
+    assert code == 1
+    assert "The fixed image is not at" in told
     assert asked == []
     assert [one for one in found.forbidden if "socket" in one] == []
 
