@@ -25,10 +25,12 @@ TESTS = Path(__file__).parent
 WORKER = """
 import sys
 import warpgauge._version
+options = ["--scheduler-file", sys.argv[1], "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
 if sys.argv[2]:
     warpgauge._version.__version__ = sys.argv[2]
+    options.append("--no-nanny")  # which would start a process of its own, with the version that is installed
 from distributed.cli.dask_worker import main
-main(["--scheduler-file", sys.argv[1], "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"])
+main(options)
 """
 Start = Callable[..., subprocess.Popen[bytes]]
 
