@@ -261,6 +261,7 @@ def test_a_gate_tells_worse_from_not_worse(trial, tmp_path, capsys):
 INTERRUPTED = """
 import os, signal, sys
 from warpgauge.cli.app import run
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 def when_the_transform_is_read(event, arguments):
     if event == "open" and str(arguments[0]).endswith("shifted.tfm"):
         os.kill(os.getpid(), signal.SIGINT)

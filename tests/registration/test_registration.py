@@ -141,8 +141,9 @@ def test_what_is_finished_is_kept_when_the_rest_is_interrupted(turned: tuple[Pat
     folder = tmp_path / "p"
     call("new", folder, "--fixed", images / "fixed.nrrd", "--moving", images / "moving.nrrd", "--units", "px")
     process = subprocess.Popen([WARPGAUGE, "register", str(folder)], stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (folder / "registration" / "standard-similarity.h5").exists():
-        time.sleep(0.02)
+    with wg.Project.open(folder) as project:
+        while process.poll() is None and "standard-similarity" not in project.transform_names():
+            time.sleep(0.02)
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate()
