@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[([^\]]*)\])?([^;]*);.*extra\s*==\s*['\"]([\w-]+)['\"]")
@@ -16,11 +19,23 @@ _REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[([^\]]*)\])?([^;]*);.*extra\s
 ANY = "..."
 # Arguments of the library, and the options of the command line that have another name.
 _OPTIONS = {"moving_grid": "moving_image", **dict.fromkeys(("fixed_grid", "grid", "reference"), "fixed_image")}
+_RENAMED: ContextVar[Mapping[str, str] | None] = ContextVar("renamed", default=None)
+
+
+@contextmanager
+def options_named(**names: str) -> Iterator[None]:
+    """Name options of the command line as here, ``frame="field_frame"``, where a command has two of one name."""
+    token = _RENAMED.set(names)
+    try:
+        yield
+    finally:
+        _RENAMED.reset(token)
 
 
 def say(name: str, value: Any = None) -> str:
     """Return an argument as a message names it: by its option, as in ``--units um`` for ``units="um"``."""
-    option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+    named = {**_OPTIONS, **(_RENAMED.get() or {})}.get(name, name)
+    option = f"--{named.replace('_', '-')}"
     if value is None or value is True or value == ANY:
         return option
     return f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}"

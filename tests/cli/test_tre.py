@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import nibabel
 import numpy as np
 import pytest
 
@@ -192,6 +193,20 @@ def test_exit_codes(files: dict[str, Path], tmp_path: Path) -> None:
         said = call("tre", *arguments, code=3)
         assert "Traceback" not in said
         assert len(said) > 20
+
+
+def test_what_is_open_is_named_by_the_options_of_this_command(files: dict[str, Path], tmp_path: Path) -> None:
+    """--frame is that of landmarks here, --field-frame that of fields; each refusal names one that this command has."""
+    np.savetxt(tmp_path / "bare.txt", np.arange(12.0).reshape(4, 3))
+    said = call("tre", tmp_path / "bare.txt", tmp_path / "bare.txt", code=3)
+    assert "--frame index1" in said
+    assert "--format" not in said
+    assert ask("tre", tmp_path / "bare.txt", tmp_path / "bare.txt", "--frame", "LPS")["landmarks"] == 4
+    points = _csv(
+        tmp_path / "solid.csv", np.arange(24.0).reshape(4, 6), "fixed_x,fixed_y,fixed_z,moving_x,moving_y,moving_z"
+    )
+    nibabel.save(nibabel.Nifti1Image(np.ones((4, 5, 6, 3)), np.eye(4)), tmp_path / "field.nii")
+    assert "--field-frame LPS" in " ".join(call("tre", points, tmp_path / "field.nii", code=3).split())
 
 
 def test_a_chain_is_one_transform(files: dict[str, Path]) -> None:

@@ -194,9 +194,9 @@ def test_bigwarp_is_written_as_bigwarp_writes_it(tmp_path: Path) -> None:
     [
         ("f.fcsv", FCSV.replace("# CoordinateSystem = {frame}\n", ""), "LPS or RAS"),
         ("i.txt", VOXELS, "grid"),
-        ("chicken-3.csv", CHICKEN, "--dimension 2 or 3"),
+        ("chicken-3.csv", CHICKEN, "--fixed-image"),
         ("case9_xyz.txt", "1 1 1\n188 260 4\n", "--fixed-image"),
-        ("points.txt", "1 1 1\n188 260 4\n", "--format dirlab"),
+        ("points.txt", "1 1 1\n188 260 4\n", "--frame index1"),
     ],
 )
 def test_what_a_file_leaves_open_is_asked_for(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -400,12 +400,33 @@ def test_semicolons_and_tabs_are_read_and_said(tmp_path: Path, mark: str) -> Non
         read_landmarks(save(tmp_path, "q.csv", text.replace("1.5", "1,5")))
 
 
-def test_a_table_of_no_format_says_what_is_expected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["point,left,right", "# of the left lung"])
+def test_a_table_of_no_format_says_what_is_expected(tmp_path: Path, first: str) -> None:
     """Comma-separated, the header, and what stands there instead."""
-    with pytest.raises(
-        FileFormatError, match=r"begins with 'point,left,right'.*header fixed_x,fixed_y,moving_x,moving_y"
-    ):
-        read_landmarks(save(tmp_path, "p.csv", "point,left,right\n1,2,3\n"))
+    with pytest.raises(FileFormatError, match=rf"begins with '{first}'.*header fixed_x,fixed_y,moving_x,moving_y"):
+        read_landmarks(save(tmp_path, "p.csv", f"{first}\n1,2,3\n"))
+
+
+@pytest.mark.parametrize("header", ["name,x,y,z", ",x,y,z", "x,y,z,name"])
+def test_columns_of_points_stand_in_any_order(tmp_path: Path, header: str) -> None:
+    row = ",".join({"x": "1", "y": "2", "z": "3"}.get(title, "a") for title in header.split(","))
+    found = read_landmarks(save(tmp_path, "p.csv", f"{header}\n{row}\n"))
+    np.testing.assert_array_equal(found.fixed_points, [[1, 2, 3]])
+
+
+@pytest.mark.parametrize(("frame", "expected"), [("LPS", [[1, 2, 3], [4, 5, 6]]), ("index1", [[0, 1, 2], [3, 4, 5]])])
+def test_the_frame_of_bare_numbers_can_be_said(tmp_path: Path, frame: str, expected: Any) -> None:
+    """The option that the refusal names reads them, and nothing else is presumed of them."""
+    units = "px" if frame == "index1" else None
+    found = read_landmarks(save(tmp_path, "p.txt", "1 2 3\n4 5 6\n"), frame=frame, units=units)
+    np.testing.assert_array_equal(found.fixed_points, expected)
+    assert not any("voxel indices" in sentence for sentence in found.assumptions)
+
+
+def test_a_frame_that_is_said_is_not_presumed_as_well(tmp_path: Path) -> None:
+    found = read_landmarks(save(tmp_path, "p.csv", "x,y,z\n1,2,3\n"), frame="RAS")
+    np.testing.assert_array_equal(found.fixed_points, [[-1, -2, 3]])
+    assert not any("taken as 'LPS'" in sentence for sentence in found.assumptions)
 
 
 WRONG_NUMBERS = ("nan", "inf", "1e999", "1e300", "twelve", "\u0661\u0662", "1_000", "9" * 100_000, "")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import misreading_worlds as worlds
 import warpgauge as wg
@@ -165,6 +166,73 @@ def test_landmarks_that_do_not_fit_are_refused() -> None:
     for fixed, moving in ((points[:, :2], points[:, :2]), (points, points[:4]), (points * np.nan, points)):
         with pytest.raises(InvalidInputError):
             judge_reading(transform, fixed, moving)
+
+
+def _nifti(path: Path, nodes: Grid, vectors: Floats, intent: int) -> Path:
+    nibabel = pytest.importorskip("nibabel")
+    data = vectors.reshape(*nodes.shape, 3).transpose(2, 1, 0, 3)[:, :, :, None]
+    image = nibabel.Nifti1Image(data, np.diag([-1.0, -1.0, 1.0, 1.0]) @ nodes.affine)
+    image.header.set_intent(intent)
+    image.header.set_xyzt_units("mm")
+    nibabel.save(image, path)
+    return path
+
+
+# The vectors or matrix of a file, by what is wrong with it; and the options that it was read with.
+WRONG_FILES = [
+    ("1006 holds LPS", {}),
+    ("1007 holds RAS", {}),
+    ("1007 holds RAS", {"convention": "displacement", "frame": "LPS"}),
+    ("1007 holds LPS", {"frame": "RAS", "convention": "displacement"}),
+    ("1007 holds voxels", {"convention": "displacement"}),
+    ("1007 holds positions", {"convention": "displacement"}),
+    ("1007 holds LPS", {"convention": "position"}),
+    ("1007 holds LPS", {"direction": "moving_to_fixed"}),
+    ("array holds RAS", {"convention": "displacement", "axes": "zyx"}),
+    ("array holds LPS", {"convention": "displacement", "axes": "zyx", "frame": "RAS"}),
+    ("matrix of RAS", {}),
+    ("matrix of LPS", {"frame": "RAS"}),
+    ("matrix of LPS", {"direction": "moving_to_fixed"}),
+    ("matrix of another scale", {}),
+    ("matrix of another scale", {"scale": 0.25}),
+]
+
+
+@pytest.mark.parametrize(("wrong", "options"), WRONG_FILES)
+def test_the_options_of_a_note_read_the_file_as_it_promises(
+    tmp_path: Path, wrong: str, options: dict[str, str]
+) -> None:
+    """Whatever a file was read with, the options that mend it leave the error that the note has."""
+    rng = np.random.default_rng(8)
+    turn = Rotation.from_euler("xyz", [20, -15, 30], degrees=True).as_matrix()
+    nodes = Grid((14, 13, 12), (4.0, 5.0, 6.0), (-30.0, -60.0, -20.0), turn, "mm")
+    right = AffineTransform(np.eye(3) + 0.03 * rng.normal(size=(3, 3)), [9.0, -6.0, 4.0])
+    fixed = nodes.index_to_world(rng.uniform(2, 9, (40, 3)))
+    moving = right.map(fixed)
+    places = nodes.points()
+    vectors = right.map(places) - places
+    steps = np.linalg.inv(nodes.direction * nodes.spacing)
+    held = {"LPS": vectors, "RAS": vectors * worlds.RAS, "voxels": vectors @ steps.T, "positions": places + vectors}
+    kind, _, what = wrong.partition(" holds ")
+    if what and kind == "array":
+        path = tmp_path / "field.npy"
+        np.save(path, held[what].reshape(*nodes.shape, 3))
+    elif what:
+        path = _nifti(tmp_path / "field.nii.gz", nodes, held[what], int(kind))
+    else:
+        path = tmp_path / "matrix.txt"
+        ras = np.diag([-1.0, -1.0, 1.0, 1.0])
+        rows = np.vstack([np.column_stack([right.matrix, right.offset]), [0, 0, 0, 1]])
+        scale = 1.0 if wrong != "matrix of another scale" else 1.0 if options else 0.25
+        rows[:3, 3] *= scale
+        np.savetxt(path, ras @ rows @ ras if wrong == "matrix of RAS" else rows)
+    grids = {"reference": nodes, "moving": nodes}
+    fit = judge_reading(wg.read_transform(path, **grids, **options), fixed, moving, nodes, nodes)
+    assert fit.mend
+    told = {name: float(value) if name == "scale" else value for name, value in fit.mend}
+    mended = wg.read_transform(path, **grids, **{**options, **told})
+    assert np.linalg.norm(mended.map(fixed) - moving, axis=1).mean() == pytest.approx(fit.better, abs=1e-3)
+    assert fit.better < 0.1 * fit.given
 
 
 def test_readings_have_a_name_each() -> None:

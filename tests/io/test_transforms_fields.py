@@ -161,6 +161,25 @@ def test_nrrd_in_another_space_leaves_its_vectors_open(tmp_path: Path) -> None:
     np.testing.assert_allclose(read_transform(file, frame="LPS").map(point) - point, [vectors[4, 3, 2]])
 
 
+@pytest.mark.parametrize(
+    ("suffix", "line", "other"),
+    [
+        (".mha", b"ElementSpacing", b"DistanceUnits = cm\nElementSpacing"),
+        (".nrrd", b"encoding:", b'space units: "cm" "cm" "cm"\nencoding:'),
+    ],
+)
+def test_lengths_that_are_no_millimetres_leave_the_unit_of_the_vectors_open(
+    tmp_path: Path, suffix: str, line: bytes, other: bytes
+) -> None:
+    """The grid would be ten times as large as the file says, and its vectors as they are: refused."""
+    grid, vectors = random_field(1, 3, "straight")
+    file = tmp_path / f"f{suffix}"
+    sitk.WriteImage(sitk_image(grid, vectors), str(file), False)
+    file.write_bytes(file.read_bytes().replace(line, other, 1))
+    with pytest.raises(FileFormatError, match="in a unit of 10 mm"):
+        read_transform(file, convention="displacement", frame="LPS")
+
+
 def test_nan_vectors_are_masked_and_counted(tmp_path: Path) -> None:
     """Nodes of NaN mask the points next to them; a warning says how many; a field of NaN alone is refused."""
     grid, vectors = random_field(3, 3, "straight")
@@ -185,7 +204,7 @@ def test_nan_vectors_are_masked_and_counted(tmp_path: Path) -> None:
 def test_arrays_are_read_by_the_name_of_their_convention(
     tmp_path: Path, d: int, axes: str, convention: str, first: bool, by_axes: bool
 ) -> None:
-    """One field laid out by each convention, as .npy and .npz: it maps as ITK has it."""
+    """One field laid out by each convention, as .npy and .npz, and with a batch axis: it maps as ITK has it."""
     order = axes[3 - d :] if axes == "zyx" else axes[:d]
     grid, vectors = random_field(4, d, "oblique")
     steps = grid.direction * grid.spacing
@@ -195,9 +214,10 @@ def test_arrays_are_read_by_the_name_of_their_convention(
     array = listed.transpose([*("zyx"[3 - d :].index(axis) for axis in order), d])
     np.save(tmp_path / "field.npy", np.moveaxis(array, -1, 0) if first else array)
     np.savez_compressed(tmp_path / "field.npz", np.load(tmp_path / "field.npy"))
+    np.save(tmp_path / "batch.npy", np.load(tmp_path / "field.npy")[None])
     points = points_within(np.random.default_rng(5), grid, 20, 1e-4)
     expected = map_with_itk(sitk.DisplacementFieldTransform(sitk_image(grid, vectors)), points)
-    for name in ("field.npy", "field.npz"):
+    for name in ("field.npy", "field.npz", "batch.npy"):
         transform = read_transform(tmp_path / name, reference=grid, convention=convention, axes=order)
         np.testing.assert_allclose(transform.map(points), expected, rtol=0, atol=1e-9)
 
@@ -239,8 +259,16 @@ def test_arrays_that_are_not_explained_are_refused(tmp_path: Path) -> None:
     cube: dict[str, Any] = {"reference": Grid((4, 4, 4), units="mm")}
     for name, options, asked in (
         ("f.npy", {}, "--fixed-image"),
-        ("f.npy", {"reference": grid}, r"given: --convention; .*--convention voxels --axes zyx"),
-        ("cube.npy", {**cube, "convention": "displacement"}, r"given: --axes; .*--axes zyx.*--axes xyz"),
+        (
+            "f.npy",
+            {"reference": grid},
+            r"give --convention displacement or position or voxels or grid_sample, for instance",
+        ),
+        (
+            "cube.npy",
+            {**cube, "convention": "displacement"},
+            r"give --axes zyx or xyz, for instance .*--convention displacement --axes zyx",
+        ),
         ("f.npy", {"reference": grid, "convention": "voxelmorph"}, r"holds an array of shape \(6, 5, 4, 3\)"),
         ("f.npy", {"reference": grid, "axes": "yx"}, "--axes of a 3D array is"),
         ("f.npy", {"reference": grid, "convention": "vxm"}, "--convention of NumPy transforms must be one of"),

@@ -12,6 +12,7 @@ from warpgauge.cli.output import paragraph, print_json
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.transforms import FORMATS
 from warpgauge.io.transforms.arrays import CONVENTIONS
+from warpgauge.io.transforms.reader import Direction
 
 
 class _Tre(click.Command):
@@ -66,7 +67,7 @@ def tre(
     frame: str | None,
     match: str | None,
     format_: str | None,
-    direction: str | None,
+    direction: Direction | None,
     scale: float | None,
     convention: str | None,
     field_frame: str | None,

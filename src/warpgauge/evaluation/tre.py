@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.display import csv_text, shown_units
-from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
+from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, options_named
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.images import read_image
 from warpgauge.io.landmarks import Landmarks, read_landmarks
 from warpgauge.io.misreadings import WORDS, Fit, every_reading, judge_reading
 from warpgauge.io.transforms import Transform, as_transform, read_transform
+from warpgauge.io.transforms.reader import Direction
 
 LEVEL = 0.9
 _RESAMPLES = 4000
@@ -61,8 +62,9 @@ class Summary:
             return cls(0, len(distances), *[float("nan")] * 7)
         low, high = np.nan, np.nan
         if n > 1:
-            rows = np.random.default_rng(0).integers(0, n, (_RESAMPLES, n))
-            low, high = np.quantile(known[rows].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+            rng = np.random.default_rng(0)
+            means = [known[rng.integers(0, n, n)].mean() for _ in range(_RESAMPLES)]
+            low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return cls(
             n,
             len(distances) - n,
@@ -316,7 +318,7 @@ def tre(
     transforms: Any = (),
     *,
     read_as: str | None = None,
-    direction: str = "fixed_to_moving",
+    direction: Direction = "fixed_to_moving",
     fixed_image: Any = None,
     moving_image: Any = None,
     frame: str | None = None,
@@ -379,10 +381,13 @@ def tre(
     rows = []
     for name, source in given.items():
         if isinstance(source, str | os.PathLike) or _all_paths(source):
-            transform = read_transform(source, reference=fixed_grid, moving=moving_grid, direction=direction, **options)  # type: ignore[arg-type]
+            with options_named(frame="field_frame", moving="moving_image"):
+                transform = read_transform(
+                    source, reference=fixed_grid, moving=moving_grid, direction=direction, **options
+                )
         else:
             about = {"grid": fixed_grid, "moving": moving_grid, "d": starts.shape[1], "at": starts, "name": name}
-            transform = as_transform(source, direction=direction, **{**about, **options})  # type: ignore[arg-type]
+            transform = as_transform(source, direction=direction, **{**about, **options})
         if transform.d != starts.shape[1]:
             raise InvalidInputError(f"{name!r} is {transform.d}D, but the landmarks are {starts.shape[1]}D.")
         rows.append(_errors(name, transform, starts, ends, (fixed_grid, moving_grid), read_as))

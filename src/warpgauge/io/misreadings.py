@@ -10,7 +10,7 @@ stands in ``docs/tre.md`` with the measured rates.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,8 @@ from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, Warpgauge
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.transforms import AmbiguousFieldError, Chain, Transform, read_transform
 from warpgauge.io.transforms.formats import TABLE
-from warpgauge.io.transforms.meaning import Meaning
+from warpgauge.io.transforms.meaning import DISPLACEMENT, Meaning
+from warpgauge.io.transforms.transform import OTHER_WAY
 
 Map = Callable[[Floats], Floats]
 
@@ -48,17 +49,6 @@ WORDS = {
     "scale": "on images of another scale",
     "one": "with one side counted from one and the other from zero",
     "order": "with the members in the other order",
-}
-# What mends a reading when a transform is read, by the argument of `read_transform`.
-_MENDS: dict[str, tuple[tuple[str, str], ...]] = {
-    "inverse": (("direction", "moving_to_fixed"),),
-    "lps-displacements": (("frame", "RAS"),),
-    "lps-landmarks": (("frame", "RAS"),),
-    "positions": (("convention", "position"),),
-    "displacements": (("convention", "displacement"),),
-    "voxel-displacements": (("convention", "displacement"), ("frame", "index")),
-    "voxel-displacements-field": (("convention", "displacement"), ("frame", "index")),
-    **{f"scale-{factor:g}": (("scale", f"{factor:g}"),) for factor in SCALES},
 }
 
 
@@ -254,15 +244,39 @@ def _field_grid(transform: Transform) -> Grid | None:
 
 
 def _mend(option: str, transform: Transform, fixed_grid: Grid | None) -> tuple[tuple[str, str], ...]:
-    """Return the arguments that read a file so, if its format takes them."""
-    titles = {entry.title: entry.takes for entry in TABLE}
-    takes = {"direction": (), "scale": (), **titles.get(transform.description.format, {})}
-    arguments = _MENDS.get(option, ())
-    if any(name not in takes or (takes[name] and value not in takes[name]) for name, value in arguments):
+    """Return the arguments that read a file so, other than those it was read with; none if its format has none."""
+    entries = {entry.title: entry for entry in TABLE}
+    parts = [entries.get(title) for title in transform.description.format.split(" + ")]
+    takes: dict[str, Sequence[str]] = {"direction": ()}
+    if not any(part is not None and part.on_reference for part in parts):
+        takes["scale"] = ()
+    if len(parts) == 1 and parts[0] is not None:
+        takes.update(parts[0].takes)
+    arguments = _arguments(option, transform, fixed_grid, is_field="convention" in takes)
+    if any(name not in takes or (takes[name] and value not in takes[name]) for name, value in arguments.items()):
         return ()
+    return tuple(arguments.items())
+
+
+def _arguments(option: str, transform: Transform, fixed_grid: Grid | None, *, is_field: bool) -> dict[str, str]:
+    """Return the arguments of `read_transform` that stand for a reading, whatever the format takes; none if none do."""
+    read = transform.read_with
+    frame = read.get("frame", "LPS")
+    if option == "inverse" and not read.get("stated"):
+        return {"direction": OTHER_WAY[read.get("direction", "fixed_to_moving")]}
+    if option.startswith("scale-"):
+        return {"scale": f"{float(option.removeprefix('scale-')) * read.get('scale', 1.0):g}"}
+    if option == "inverse" or frame not in ("LPS", "RAS", "world"):
+        return {}
+    if option == ("lps-displacements" if is_field else "lps-landmarks"):
+        return {"frame": "LPS" if frame == "RAS" else "RAS"}
+    if option in ("positions", "displacements"):
+        return {"convention": option.removesuffix("s")}
+    own = _field_grid(transform)
     # Vectors in voxels are read by the grid of their own file.
-    elsewhere = option == "voxel-displacements" and _field_grid(transform) not in (None, fixed_grid)
-    return () if elsewhere else arguments
+    same = own is None or fixed_grid is None or np.allclose(own.affine, fixed_grid.affine)
+    by_own_grid = option == "voxel-displacements-field" or (option == "voxel-displacements" and same)
+    return {"convention": DISPLACEMENT, "frame": "index"} if by_own_grid and frame != "RAS" else {}
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ _NAMES = {
 class Frame:
     """Where a file says that its elements lie, along x, y[, z].
 
-    ``spacing`` is None where the file has none, and ``units`` is None where it has numbers without a unit. ``printed``
-    is the size of a pixel in print, in mm, which ITK takes for a spacing and warpgauge does not.
+    ``spacing`` is None where the file has none, and ``units`` is None where it has numbers without a unit; ``factor``
+    has turned the file's lengths into them. ``printed`` is the size of a pixel in print, in mm, which ITK takes for a
+    spacing and warpgauge does not.
     """
 
     size: tuple[int, ...]
@@ -34,6 +35,7 @@ class Frame:
     origin: Floats | None = None
     direction: Floats | None = None
     units: Units | None = None
+    factor: float = 1.0
     printed: tuple[float, float] | None = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def _frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[str]) 
     affine = np.eye(d + 1)
     affine[:d, :d] = axes * spacing * factor
     affine[:d, d] = origin * factor
-    return frame_from_affine(path, affine, size, units)
+    return replace(frame_from_affine(path, affine, size, units), factor=factor)
 
 
 def _samples(path: Path, fields: Fields, header_end: int, shape: tuple[int, ...]) -> Block:

@@ -145,12 +145,12 @@ def _frame(path: Path, header: Any, size: tuple[int, ...], notes: list[str], sus
         frame = frame_from_affine(path, matrix, size, units)
     else:
         frame = _plane_frame(path, matrix, size, units)
-    return _with_pixdim(frame, header, factor)
+    return _with_pixdim(replace(frame, factor=factor), header)
 
 
-def _with_pixdim(frame: Frame, header: Any, factor: float) -> Frame:
+def _with_pixdim(frame: Frame, header: Any) -> Frame:
     """Take the spacing of pixdim where the matrix agrees: its columns carry the rounding of float32 numbers."""
-    pixdim = np.abs(np.asarray(header["pixdim"][1 : len(frame.size) + 1], dtype=np.float64)) * factor
+    pixdim = np.abs(np.asarray(header["pixdim"][1 : len(frame.size) + 1], dtype=np.float64)) * frame.factor
     same = frame.spacing is not None and np.allclose(frame.spacing, pixdim, rtol=1e-5, atol=0)
     return replace(frame, spacing=pixdim) if same else frame
 
@@ -213,7 +213,8 @@ def _without_form(
     )
     if units is None:
         notes.append("The header does not say the unit of length; it is taken to be mm.")
-    return frame_from_affine(path, np.diag([*spacing, 1.0]), size, units or "mm")
+    frame = frame_from_affine(path, np.diag([*spacing, 1.0]), size, units or "mm")
+    return replace(frame, factor=factor)
 
 
 def _plane_frame(path: Path, matrix: Floats, size: tuple[int, ...], units: Units) -> Frame:

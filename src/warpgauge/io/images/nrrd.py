@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ class _Header:
         else:
             return Frame(size)
         affine[:d] *= factor
-        return frame_from_affine(self.path, affine, size, units)
+        return replace(frame_from_affine(self.path, affine, size, units), factor=factor)
 
     def vectors(self, key: str, text: str, count: int) -> list[list[float]]:
         """Read vectors ``(a,b,c)``; ``none`` has no numbers."""

@@ -43,7 +43,10 @@ class Side:
 
 @dataclass
 class Table:
-    """The content of one landmark file, or of two that belong together, in the file's own coordinates."""
+    """The content of one landmark file, or of two that belong together, in the file's own coordinates.
+
+    ``presumed`` is what is taken for granted about the frame, unless the caller says it.
+    """
 
     fixed: Side
     moving: Side | None = None
@@ -52,6 +55,7 @@ class Table:
     active: NDArray[np.bool_] | None = None
     skips: list[tuple[list[float], str, str | None]] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
+    presumed: list[str] = field(default_factory=list)
 
     @property
     def d(self) -> int:
@@ -69,10 +73,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Start:
-    """What a file is recognised by: its name, its text, its first line and, as comma-separated text, its first row."""
+    """What a file is recognised by: its name, its text, its first line and, as comma-separated text, its first row.
+
+    ``frame`` is what the caller said of its numbers.
+    """
 
     name: str
     text: str
+    frame: str | None = None
 
     @cached_property
     def line(self) -> str:

@@ -77,7 +77,7 @@ class _File:
         for title in titles:
             if title not in self.places:
                 fail(name, 1, f"the header has no column {title!r}", f"it needs all of {','.join(titles)}")
-        self.unused = [title for title in self.places if title not in titles and title not in _OPTIONAL]
+        self.unused = [title for title in self.places if title and title not in titles and title not in _OPTIONAL]
 
     def cells(self, row: Row, titles: Sequence[str]) -> list[str]:
         """Return the fields under some titles; none where the file has no such columns, or all are empty."""
@@ -155,7 +155,7 @@ def _parse(text: str, name: str, d: int | None) -> Table:
     if file.unused:
         table.assumptions.append(f"Columns that mean nothing here were left out: {', '.join(file.unused)}.")
     if frame is None:
-        table.assumptions.append(f"The file does not say its frame; it is taken as {table.fixed.frame!r}.")
+        table.presumed.append(f"The file does not say its frame; it is taken as {table.fixed.frame!r}.")
     return table
 
 
@@ -192,9 +192,9 @@ def _render(table: Table) -> str:
 
 
 def _fits(start: Start) -> bool:
-    """Return whether a header is this format's; ``x,y,z,t`` is that of ANTs."""
+    """Return whether a header has the columns of this format."""
     titles = [title.lower() for title in start.fields]
-    return "fixed_x" in titles or (titles[:2] == ["x", "y"] and titles[3:4] != ["t"])
+    return "fixed_x" in titles or {"x", "y"} <= set(titles)
 
 
 FORMAT = Format(

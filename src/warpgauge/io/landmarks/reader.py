@@ -85,12 +85,12 @@ def read_landmarks(
     d = next(iter(dimensions), None)
     file = Path(path)
     moving_file = file if moving_path is None else Path(moving_path)
-    kind, table = _parse(file, format, d)
+    kind, table = _parse(file, format, d, frame)
     moving_kind = kind
     if moving_path is not None:
         if table.moving is not None:
             raise InvalidInputError(f"{file.name!r} holds both sides of its pairs; leave moving_path out.")
-        moving_kind, moving_table = _parse(moving_file, format, d)
+        moving_kind, moving_table = _parse(moving_file, format, d, frame)
         if moving_table.moving is not None:
             raise InvalidInputError(f"{moving_file.name!r} holds pairs, not the points of one image; read it alone.")
         table = pair(table, moving_table, file.name, moving_file.name, match)
@@ -107,7 +107,7 @@ def read_landmarks(
     return landmarks
 
 
-def _parse(file: Path, format_name: str | None, d: int | None) -> tuple[Format, Table]:
+def _parse(file: Path, format_name: str | None, d: int | None, frame: str | None) -> tuple[Format, Table]:
     text = read_text(file, "landmark file")
     count = text.count("\n") + text.count("\r")
     if count > MOST_LINES:
@@ -115,8 +115,10 @@ def _parse(file: Path, format_name: str | None, d: int | None) -> tuple[Format, 
             f"{file.name!r} has {count} lines, more than the {MOST_LINES} of the largest landmark file that is read; "
             f"give a part of it."
         )
-    kind = detect(text, file.name) if format_name is None else named_format(format_name)
+    kind = detect(text, file.name, frame) if format_name is None else named_format(format_name)
     table = kind.parse(text, file.name, d)
+    if frame is None:
+        table.assumptions += table.presumed
     if separator(text) in SEPARATORS and "CSV" in kind.title:
         table.assumptions.append(f"The columns are separated by {SEPARATORS[separator(text)]}.")
     if not text.endswith(("\n", "\r", "}")):  # a cut JSON file does not get here
@@ -125,8 +127,7 @@ def _parse(file: Path, format_name: str | None, d: int | None) -> tuple[Format, 
         )
     if d is not None and table.d != d:
         raise FileFormatError(
-            f"{file.name!r} holds {table.d}D points, but {d}D was expected; check the file, the grids and "
-            f"{say('dimension')}."
+            f"{file.name!r} holds {table.d}D points, but {d}D was expected; check the file and the images."
         )
     return kind, table
 

@@ -41,9 +41,9 @@ def format_of_path(path: Path) -> Format:
     )
 
 
-def detect(text: str, name: str) -> Format:
-    """Recognise the format of a text."""
-    start = Start(name, text)
+def detect(text: str, name: str, frame: str | None = None) -> Format:
+    """Recognise the format of a text, of which the caller may have said the frame."""
+    start = Start(name, text, frame)
     if not start.line:
         raise FileFormatError(f"{name!r} has only blank lines, so it holds no landmarks; export it again.")
     for entry in FORMATS.values():
@@ -54,6 +54,6 @@ def detect(text: str, name: str) -> Format:
         raise FileFormatError(f"{name!r} is JSON, but neither a point list of 3D Slicer nor GeoJSON of QuPath.")
     raise FileFormatError(
         f"{name!r} begins with {shown(start.line, 60)}, but comma-separated text with the header "
-        f"fixed_x,fixed_y,moving_x,moving_y (fixed_z and moving_z too in 3D) is expected; pass {say('format')} if it "
-        f"is one of {', '.join(FORMATS)}."
+        f"fixed_x,fixed_y,moving_x,moving_y (fixed_z and moving_z too in 3D) is expected, or x,y[,z] in a file per "
+        f"image; 'warpgauge info --formats' lists the other formats."
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from warpgauge.display import counted
@@ -57,7 +58,7 @@ def _parse_json(text: str, name: str, d: int | None) -> Table:
         names.append(words(label, name, None))
     return Table(
         fixed=Side(points, frame or "LPS", frame is not None, units, tuple(names) if any(names) else None),
-        assumptions=[] if frame else ["The file does not name its coordinate system; Slicer's default is LPS."],
+        presumed=[] if frame else ["The file does not name its coordinate system; Slicer's default is LPS."],
     )
 
 
@@ -132,7 +133,7 @@ FCSV = Format(
     name="slicer-fcsv",
     title="Slicer .fcsv file",
     written=(Files("3D Slicer", ".fcsv", "5", "one file per image", "as stated", "mm", SPECIFICATION),),
-    fits=lambda start: start.line.startswith("#"),
+    fits=lambda start: re.match(r"#\s*(Markups|CoordinateSystem|columns)\b", start.line) is not None,
     parse=_parse_fcsv,
     endings=(".fcsv",),
     dimensions=(3,),

@@ -45,7 +45,8 @@ class Columns:
     begins: Callable[[list[str]], bool]  # whether the fields of a first row are of this format
     sides: Mapping[int, tuple[tuple[Column, ...], ...]]  # x, y[, z] of the fixed and, in a file of pairs, moving point
     frame: FileFrame
-    note: str  # what the file does not say and is taken for granted
+    presumed: str  # what the file does not say of its frame and is taken for granted
+    note: str = ""  # what else is
     header: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # as it is written; empty without a header
     label: tuple[Column, ...] = ()  # may name a point; the first that does so counts
     unnamed: str = ""  # stands for no name
@@ -79,7 +80,9 @@ def _parse(columns: Columns, title: str, text: str, name: str, d: int | None) ->
     for side in columns.sides[dimension]:
         points = [_point([fields[places[key]] for key in side], columns.unplaced, name, line) for line, fields in rows]
         sides.append(Side(stack(points, name), columns.frame))
-    table = Table(sides[0], sides[1] if len(sides) > 1 else None, assumptions=[columns.note])
+    table = Table(sides[0], sides[1] if len(sides) > 1 else None, presumed=[columns.presumed])
+    if columns.note:
+        table.assumptions.append(columns.note)
     if columns.number in places:
         numbers = tuple(fields[places[columns.number]].strip() for _, fields in rows)
         table.fixed.indices = numbers if all(numbers) else None
@@ -182,11 +185,11 @@ def _dirlab_name(start: Start) -> bool:
     """Return whether bare numbers are in a file that is called as those of DIR-Lab, such as Case1_300_T00_xyz.txt."""
     if not _three_numbers(start.line.split()):
         return False
-    if re.search(r"_xyz(_r\d)?\.txt$", start.name, re.IGNORECASE):
+    if start.frame or re.search(r"_xyz(_r\d)?\.txt$", start.name, re.IGNORECASE):
         return True
     raise AmbiguousFileError(
-        f"{start.name!r} holds bare numbers without a header, which may be indices from 0 or 1 or world points; pass "
-        f"{say('format', 'dirlab')} if they are voxel indices from 1, or give the file a header line."
+        f"{start.name!r} holds bare numbers without a header; pass {say('frame', 'index1')} if they are voxel indices "
+        f"from 1 (as DIR-Lab's), 'index' if from 0, or 'LPS' or 'RAS' if they are points in the world."
     )
 
 
@@ -200,7 +203,7 @@ def _settle_ants(table: Table, rows: Sequence[Row], d: int | None, name: str) ->
     if d is None and flat:
         raise AmbiguousFileError(
             f"{name!r}: every z is 0, so the points are 2D or lie in one plane of a volume; pass "
-            f"{say('dimension', 2)} or 3."
+            f"{say('fixed_grid')}, whose dimension it is (or, in Python, dimension=2 or 3)."
         )
     if d == 2:
         table.fixed.points = table.fixed.points[:, :2]
@@ -218,7 +221,7 @@ TABLES = (
             frame="index",
             header={2: ("", "X", "Y")},
             number=0,
-            note="Coordinates are pixels counted from 0 at the centre of the first pixel.",
+            presumed="Coordinates are pixels counted from 0 at the centre of the first pixel.",
         ),
         Files("ANHIR, CIMA", "CSV with ,X,Y", "-", "one file per image", "pixels from 0", "px",
               "published landmarks of five regions"),
@@ -233,7 +236,7 @@ TABLES = (
             frame="LPS",
             header={3: ("Landmark", "X", "Y", "Z")},
             number=0,
-            note="The file does not say its frame; it is taken as LPS in mm, as BraTS-Reg has it.",
+            presumed="The file does not say its frame; it is taken as LPS in mm, as BraTS-Reg has it.",
         ),
         Files("BraTS-Reg", "CSV with Landmark,X,Y,Z", "2022", "one file per image", "LPS, not stated", "mm",
               SPECIFICATION),
@@ -246,7 +249,7 @@ TABLES = (
             begins=_three_numbers,
             sides={3: ((0, 1, 2),)},
             frame="index1",
-            note="Coordinates are voxel indices x, y, z counted from 1; rows correspond.",
+            presumed="Coordinates are voxel indices x, y, z counted from 1.",
             blanks=True,
         ),
         Files("DIR-Lab", "*_xyz.txt", "-", "one file per image", "voxels from 1", "voxels",
@@ -260,7 +263,7 @@ TABLES = (
             begins=_three_numbers,
             sides={3: ((0, 1, 2),)},
             frame="index",
-            note="Numbers without a header are taken as Learn2Reg has them: voxel indices x, y, z from 0.",
+            presumed="Numbers without a header are taken as Learn2Reg has them: voxel indices x, y, z from 0.",
         ),
         Files("Learn2Reg", "CSV x,y,z without a header", "2022", "one file per image", "voxels from 0", "voxels",
               SPECIFICATION),
@@ -274,7 +277,8 @@ TABLES = (
             sides={2: ((4, 5), (2, 3)), 3: ((5, 6, 7), (2, 3, 4))},
             frame="unstated",
             label=(0,), active=1, unplaced="Infinity", quoted=True,
-            note="BigWarp's columns are moving first, then fixed, in the world that BigWarp showed.",
+            note="BigWarp's columns are moving first, then fixed.",
+            presumed="Coordinates are in the world that BigWarp showed.",
         ),
         Files("BigWarp", ".csv", "9", "pairs, moving first", "world of BigWarp", "its unit", SPECIFICATION),
         frames=("unstated", "image", "LPS", "RAS", "scaled", "index"), pairs=True, holds=frozenset({INACTIVE, NAMES}),
@@ -289,7 +293,7 @@ TABLES = (
             frame="LPS",
             header={2: ("x", "y", "z", "t"), 3: ("x", "y", "z", "t")},
             label=("comment", "label"), unnamed="nan", named=("label", "comment"), settle=_settle_ants,
-            note="ANTs points are world points in the frame of ITK (LPS); rows correspond.",
+            presumed="ANTs points are world points in the frame of ITK (LPS).",
         ),
         Files("ANTs", "CSV x,y,z,t", "ANTsPy 0.5", "one file per image", "LPS", "mm", "ANTsPy itself"),
         frames=("world", "LPS", "image", "RAS"), holds=frozenset({NAMES}),
@@ -304,7 +308,7 @@ TABLES = (
             header={2: ("index", "axis-0", "axis-1"), 3: ("index", "axis-0", "axis-1", "axis-2")},
             label=("name", "label"), named=("name",), number="index", first=0,
             wrong={"shape-type": "as of a shapes layer", "axis-3": "as of points with time or channels"},
-            note="Coordinates are the layer's data: pixel indices counted from 0, before napari's scale.",
+            presumed="Coordinates are the layer's data: pixel indices counted from 0, before napari's scale.",
         ),
         Files("napari", "points CSV", "0.6", "one file per image", "array order", "pixels", "napari itself"),
         frames=("index", "scaled", "image", "LPS", "RAS"), holds=frozenset({NAMES}), pixels=True, scalable=True,

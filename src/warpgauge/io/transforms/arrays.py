@@ -76,7 +76,7 @@ def field_of_file(values: NDArray[Any], name: str, options: Options, axes: str |
         raise AmbiguousFileError(
             f"{name!r} holds numbers without a place in the world; give {say('reference')}, a Grid."
         )
-    convention, order = _chosen(values.shape, name, grid, options, axes)
+    convention, order = _chosen(without_batch(values.shape, grid.d), name, grid, options, axes)
     if options.frame is not None and (ARRAYS[convention].frame != "world" or (options.frame == "RAS" and grid.d == 2)):
         raise InvalidInputError(
             f"{say('frame', options.frame)} is for world vectors (RAS in 3D), but {name!r} is read as {convention!r}; "
@@ -112,11 +112,12 @@ def _chosen(shape: tuple[int, ...], name: str, grid: Grid, options: Options, axe
             Meaning(ARRAYS[word].words, {"convention": word} | ({} if axes or ARRAYS[word].axes else {"axes": order}))
             for word, order in fitting
         ]
-        given = say("convention") if options.convention is None else ""
-        needed = " and ".join(filter(None, (given, say("axes") if len({order for _, order in fitting}) > 1 else "")))
+        open_choices = [("convention", dict.fromkeys(word for word, _ in fitting))]
+        open_choices.append(("axes", dict.fromkeys(order for _, order in fitting)))
+        needed = [f"{say(option)} {' or '.join(values)}" for option, values in open_choices if len(values) > 1]
         raise AmbiguousFieldError(
-            f"{name!r} holds numbers only, so their meaning has to be given: {needed}; it fits "
-            f"{', or '.join(map(str, meanings))}.",
+            f"{name!r} holds numbers only, which do not say what they are; give {', and '.join(needed)}, for instance "
+            f"for {meanings[0]}.",
             meanings,
         )
     return fitting[0]
@@ -159,7 +160,7 @@ def field_of_array(
         raise InvalidInputError(
             f"{say('axes')} of a {fixed.d}D array must be {known!r} or {known[::-1]!r}, got {order!r}."
         )
-    array = values[0] if values.ndim == fixed.d + 2 and values.shape[0] == 1 else values
+    array = values.reshape(without_batch(values.shape, fixed.d))
     if not _fits(array.shape, about, convention, fixed, order):
         raise InvalidInputError(
             f"An array of convention {convention!r} on a grid of size {' x '.join(map(str, fixed.size))} with axes "
@@ -220,7 +221,7 @@ def load_numpy(path: Path, grid: Grid | None = None) -> Vectors:
     def check(shape: tuple[int, ...]) -> None:
         numbers = None if grid is None else sorted((*grid.size, grid.d))
         halves = None if grid is None else sorted((*(n // 2 for n in grid.size), grid.d))
-        if grid is not None and sorted(shape) not in (numbers, halves):
+        if grid is not None and sorted(without_batch(shape, grid.d)) not in (numbers, halves):
             raise FileFormatError(
                 f"{path.name!r} holds an array of shape {tuple(shape)[:8]}, but a field on the reference grid has "
                 f"{' x '.join(map(str, grid.size))} nodes of {grid.d} numbers."
@@ -230,3 +231,8 @@ def load_numpy(path: Path, grid: Grid | None = None) -> Vectors:
     with readable(file, "a NumPy array"):
         values: Floats = read_array(file, check)
     return as_floats(values, file.name)
+
+
+def without_batch(shape: tuple[int, ...], d: int) -> tuple[int, ...]:
+    """Return the shape of an array of vectors in ``d`` dimensions without the batch axis of 1 that may come first."""
+    return shape[1:] if len(shape) == d + 2 and shape[0] == 1 else shape

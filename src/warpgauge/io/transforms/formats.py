@@ -82,7 +82,7 @@ TABLE: tuple[Format, ...] = (
     ),
     Format(
         name="nifti", title="NIfTI", read=volumes.read_volume,
-        fits=lambda head, suffix: nifti.nifti_header(head) is not None,
+        fits=lambda head, suffix: suffix == ".img" or nifti.nifti_header(head) is not None,
         takes={"convention": CONVENTIONS, "frame": FRAMES}, packed=True, beside=volumes.data_files,
         written=(
             Files("ANTs, ITK", "*Warp.nii.gz, intent 1006 or 1007", _ITK, _TO_MOVING, "intent 1007: LPS, 1006: RAS",

@@ -186,6 +186,7 @@ def field_of(stored: StoredField, moving: Grid | None = None) -> DisplacementFie
         notes.append("The vectors are in the world of the images (LPS in 3D), as ITK has them.")
     transform = DisplacementField(vectors, stored.grid, absolute=absolute, name=stored.name, notes=notes)
     transform.description = replace(transform.description, direction=stored.direction)
+    transform.read_with = {"frame": stored.frame} if stored.frame else {}
     return transform
 
 

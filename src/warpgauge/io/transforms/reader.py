@@ -86,13 +86,18 @@ def read_transform(
     members = [_read(*pair, options, direction) for pair in zip(files, entries, strict=True)]
     _refuse_double_chains(files, entries)
     transform = members[0]
+    given = {"direction": direction, "frame": frame, "convention": convention, "axes": axes, "scale": scale}
+    read_with = {**transform.read_with, **{name: value for name, value in given.items() if value is not None}}
     if len(members) > 1:
         transform = Chain(members).described(
             "The list is in the order of application to points: its first entry is applied first."
         )
     if scale is not None:
         transform = scaled(transform, scale)
-    return _inverted(transform) if direction == "moving_to_fixed" else transform
+    if direction == "moving_to_fixed":
+        transform = _inverted(transform)
+    transform.read_with = read_with
+    return transform
 
 
 def _grid(value: Any, name: str) -> Grid | None:
@@ -161,7 +166,9 @@ def _read(path: Path, entry: Format, options: Options, direction: Direction) -> 
     transform = transform.described(format=title, source=path.name, units=stated)
     # A file that says that it maps the other way is inverted, unless the caller has the whole inverted.
     if about.direction == "moving_to_fixed" and direction == "fixed_to_moving":
-        return _inverted(transform)
+        inverse = _inverted(transform)
+        inverse.read_with = {**transform.read_with, "stated": True}
+        return inverse
     return transform
 
 

@@ -19,7 +19,7 @@ from warpgauge.geometry import Floats, Grid
 
 # Points beyond this are nowhere, and their powers would overflow; like NaN they are outside every domain.
 _FARTHEST = 1e90
-_OTHER_WAY = {"fixed_to_moving": "moving_to_fixed", "moving_to_fixed": "fixed_to_moving"}
+OTHER_WAY = {"fixed_to_moving": "moving_to_fixed", "moving_to_fixed": "fixed_to_moving"}
 _SMALLEST, _LARGEST = 1e-9, 1e9
 
 
@@ -77,6 +77,8 @@ class Transform(ABC):
     ) -> None:
         self.d = d
         self.support = support
+        # Options of `read_transform`, also those that the file settled; "stated": the file says that it was inverted.
+        self.read_with: dict[str, Any] = {}
         self.description = Description(
             kind=kind,
             frame="world, LPS" if d == 3 else "world",
@@ -130,7 +132,7 @@ class Transform(ABC):
         about = self.description
         return {
             "format": about.format,
-            "direction": _OTHER_WAY[about.direction],
+            "direction": OTHER_WAY[about.direction],
             "units": about.units,
             "source": about.source,
             "assumptions": (*about.assumptions, *notes),

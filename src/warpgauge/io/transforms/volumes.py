@@ -134,6 +134,11 @@ def _stored(volume: Volume, frame: str | None) -> StoredField:
             f"{volume.path.name!r} has the dimensions {sizes} and {volume.count} numbers at a node, but a field in "
             f"{d}D has {d}.{advice}"
         )
+    if volume.frame.factor != 1:
+        raise FileFormatError(
+            f"{volume.path.name!r} has lengths in a unit of {volume.frame.factor:g} {volume.frame.units}, which leaves "
+            f"the unit of its vectors open; write it in mm."
+        )
     for sentence in volume.suspicions:
         warn_suspicious(sentence)
     notes = [*volume.notes]
@@ -157,8 +162,6 @@ def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
     if row is not None and row.advice:
         what = f"of kind {kind:g}" if row.name == "NREG_TRANS" else f"({name or code})"
         raise FileFormatError(f"{path.name!r} is a file of {row.program} {what} that is not read: {row.advice}.")
-    if int(header["xyzt_units"]) & 7 == 1:
-        raise FileFormatError(f"{path.name!r} has lengths in metres, which leaves the unit of its vectors open.")
     stored = _stored(volume, None)
     stored.placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
     if row is None:
