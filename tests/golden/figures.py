@@ -46,8 +46,8 @@ DRAWN = frozenset({
 })  # fmt: skip
 # By the paper's own judge these have a closed form.
 CLOSED = frozenset({"score", "expected_squared_error", "root_expected_squared_error"})
-# What repeats other figures (a table of them, an order by them, a hash over them).
-REPEATED = frozenset({"rows", "ranking", "commitment"})
+# What repeats other figures (a table of them, an order by them, a hash over them, a number that follows from them).
+REPEATED = frozenset({"rows", "ranking", "commitment", "further_annotations"})
 
 
 def differences(before: Any, after: Any, drawn_keys: frozenset[str] = DRAWN) -> Iterator[str]:

@@ -66,7 +66,7 @@ def exceedance(means: Floats, covariances: Floats, tolerance: float, tails: floa
         raise SingularModelError(lost_to_rounding(int(np.argmin(variances[:, 0]))))
     rotated = np.einsum("nab,na->nb", axes, means)
     factors, shares = _mixture(tails)
-    fewest, more = _NODES if len(factors) == 1 else _NODES_OF_AVERAGED
+    (fewest, more) = _NODES if len(factors) == 1 else _NODES_OF_AVERAGED
     probabilities = np.empty(len(means))
 
     def block(number: int) -> None:
@@ -112,7 +112,9 @@ def _within(means: Floats, deviations: Floats, radii: Floats, nodes: Floats, wei
         above = (radii - mean) / sd
         below = (-radii - mean) / sd
         # From the tail that does not cancel.
-        return np.where(mean < 0, special.ndtr(-below) - special.ndtr(-above), special.ndtr(above) - special.ndtr(below))
+        upper = special.ndtr(-below) - special.ndtr(-above)
+        lower = special.ndtr(above) - special.ndtr(below)
+        return np.where(mean < 0, upper, lower)
     low = np.maximum(-radii, mean - _REACH * sd)
     high = np.maximum(low, np.minimum(radii, mean + _REACH * sd))
     start = np.arcsin(np.clip(low / radii, -1.0, 1.0))
