@@ -216,11 +216,19 @@ def image(name: str, make: bytes | Callable[[Path], Path], expected: Floats, **m
 
 OME_SIZES = {"PhysicalSizeX": 1.0, "PhysicalSizeY": 2.0, "PhysicalSizeZ": 3.0}
 GRADIENT = np.add.outer(8 * np.arange(16), 4 * np.arange(24)).astype(np.uint8)
+# A tag of a TIFF: the width, one number of 32 bits.
+WIDTH_TAGS = (struct.pack("<HHII", 256, 4, 1, 9), struct.pack("<HHII", 256, 4, 1, 2**31))
 IMAGES = (
     image("plane.png", pillow("PNG", PLANE), FLAT, absurd=(struct.pack(">II", 9, 7), struct.pack(">II", 2**30, 2**30))),
-    image("plane.jpg", pillow("JPEG", GRADIENT), picture(GRADIENT, np.ones(2), np.zeros(2), np.eye(2)), atol=8),
-    image("plane.tif", tiff(PLANE), FLAT),
-    image("tiled.tif", tiff(PLANE, tile=(16, 16), compression="zlib", predictor=True), FLAT),
+    image(
+        "plane.jpg",
+        pillow("JPEG", GRADIENT),
+        picture(GRADIENT, np.ones(2), np.zeros(2), np.eye(2)),
+        atol=8,
+        absurd=(struct.pack(">HH", 16, 24), struct.pack(">HH", 65535, 65535)),
+    ),
+    image("plane.tif", tiff(PLANE), FLAT, absurd=WIDTH_TAGS),
+    image("tiled.tif", tiff(PLANE, tile=(16, 16), compression="zlib", predictor=True), FLAT, absurd=WIDTH_TAGS),
     image(
         "volume.ome.tif",
         tiff(VOLUME, ome=True, photometric="minisblack", metadata={"axes": "ZYX", **OME_SIZES}),
@@ -234,14 +242,24 @@ IMAGES = (
         absurd=(struct.pack("<4h", 3, 5, 4, 3), struct.pack("<4h", 3, *[32000] * 3)),
     ),
     image("volume2.nii", nifti(VOLUME, nibabel.Nifti2Image), RAS_SOLID),
-    image("volume.nii.gz", gzip.compress(nifti(VOLUME), mtime=0), RAS_SOLID),
+    image(
+        "volume.nii.gz",
+        gzip.compress(nifti(VOLUME), mtime=0),
+        RAS_SOLID,
+        absurd=(struct.pack("<4h", 3, 5, 4, 3), struct.pack("<4h", 3, *[32000] * 3)),
+    ),
     image(
         "volume.nrrd",
         nrrd_head(NRRD_VOLUME) + VOLUME.tobytes(),
         SOLID,
         absurd=(b"sizes: 5 4 3", b"sizes: 500000 400000 3"),
     ),
-    image("packed.nrrd", nrrd_head(NRRD_VOLUME, "gzip") + gzip.compress(VOLUME.tobytes(), mtime=0), SOLID),
+    image(
+        "packed.nrrd",
+        nrrd_head(NRRD_VOLUME, "gzip") + gzip.compress(VOLUME.tobytes(), mtime=0),
+        SOLID,
+        absurd=(b"sizes: 5 4 3", b"sizes: 500000 400000 3"),
+    ),
     image(
         "volume.nhdr",
         plain("volume.nhdr", nrrd_head(NRRD_VOLUME, more="data file: volume.raw\n"), {"volume.raw": VOLUME.tobytes()}),
@@ -257,6 +275,7 @@ IMAGES = (
         "packed.mha",
         META_VOLUME.format(more="CompressedData = True\n", file="LOCAL").encode() + zlib.compress(VOLUME.tobytes()),
         META_SOLID,
+        absurd=(b"DimSize = 5 4 3", b"DimSize = 500000 400000 3"),
     ),
     image(
         "volume.mhd",
@@ -269,7 +288,7 @@ IMAGES = (
     image("zarr2 array", ome_zarr(2), SOLID, part="0/.zarray", absurd=(b"5", b"5000000")),
     image("zarr2 chunk", ome_zarr(2), SOLID, part="0/0.0.0"),
     image("zarr3 description", ome_zarr(3), SOLID, part="zarr.json"),
-    image("zarr3 array", ome_zarr(3), SOLID, part="0/zarr.json"),
+    image("zarr3 array", ome_zarr(3), SOLID, part="0/zarr.json", absurd=(b"5", b"5000000")),
     image("zarr3 chunk", ome_zarr(3), SOLID, part="0/c/0/0/0"),
 )
 
@@ -494,7 +513,7 @@ TRANSFORMS = (
         open_ended=True,
     ),
     transform("itk.h5", itk_h5),
-    transform("ants.mat", ants_mat),
+    transform("ants.mat", ants_mat, absurd=(struct.pack("<2i", 12, 1), struct.pack("<2i", 2**31 - 1, 1))),
     transform("matrix.txt", "\n".join(map(numbers, LPS)) + "\n", open_ended=True),
     transform("points.csv", f"fixed_x,fixed_y,fixed_z,moving_x,moving_y,moving_z\n{PAIRED}", open_ended=True),
     transform(
@@ -510,16 +529,25 @@ TRANSFORMS = (
         nifti_field(VECTORS, 1007),
         absurd=(struct.pack("<4h", 5, 4, 5, 6), struct.pack("<4h", 5, *[32000] * 3)),
     ),
-    transform("field.nii.gz", gzip.compress(nifti_field(VECTORS, 1007), mtime=0)),
+    transform(
+        "field.nii.gz",
+        gzip.compress(nifti_field(VECTORS, 1007), mtime=0),
+        absurd=(struct.pack("<4h", 5, 4, 5, 6), struct.pack("<4h", 5, *[32000] * 3)),
+    ),
     transform("y_spm.nii", nifti_field(POSITIONS_RAS, 1007, "Mapping")),
     transform("niftyreg.nii", nifti_field(POSITIONS_RAS, 1007, "NREG_TRANS")),
     transform(
         "fsl.nii",
         fsl_field(),
         options={"format": "fsl", "convention": "displacement", "moving": GRID, "reference": GRID},
+        absurd=(struct.pack("<4h", 4, 4, 5, 6), struct.pack("<4h", 4, *[32000] * 3)),
     ),
     transform("field.nrrd", nrrd_head(NRRD_FIELD) + RAW, absurd=(b"sizes: 3 4 5 6", b"sizes: 3 400000 500000 6")),
-    transform("packedfield.nrrd", nrrd_head(NRRD_FIELD, "gzip") + gzip.compress(RAW, mtime=0)),
+    transform(
+        "packedfield.nrrd",
+        nrrd_head(NRRD_FIELD, "gzip") + gzip.compress(RAW, mtime=0),
+        absurd=(b"sizes: 3 4 5 6", b"sizes: 3 400000 500000 6"),
+    ),
     transform(
         "field.mha",
         META_FIELD.format(file="LOCAL").encode() + RAW,

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-import h5py
 import nibabel as nib
 import numpy as np
 import pytest
@@ -201,44 +200,6 @@ def test_a_database_in_a_received_project_is_not_reached(project: Path, address:
     assert connected == []
 
 
-def test_links_of_hdf5_are_not_followed(tmp_path: Path) -> None:
-    """External and soft links, external storage and virtual data in an ITK transform."""
-    with h5py.File(tmp_path / "secret.h5", "w") as other:
-        other["numbers"] = np.arange(6.0)
-    (tmp_path / "secret.raw").write_bytes(np.arange(6.0).tobytes())
-    for kind in ("external link", "soft link", "external storage", "virtual"):
-        with h5py.File(tmp_path / f"{kind}.h5", "w") as file:
-            group = file.create_group("TransformGroup/0")
-            group.create_dataset("TransformType", data=np.array([b"AffineTransform_double_2_2"]))
-            group.create_dataset("TransformFixedParameters", data=np.zeros(2))
-            if kind == "external link":
-                group["TransformParameters"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/numbers")
-            elif kind == "soft link":
-                group["TransformParameters"] = h5py.SoftLink("/TransformGroup/0/TransformFixedParameters")
-            elif kind == "external storage":
-                external = [(str(tmp_path / "secret.raw"), 0, 48)]
-                group.create_dataset("TransformParameters", (6,), "f8", external=external)
-            else:
-                layout = h5py.VirtualLayout((6,), "f8")
-                layout[:] = h5py.VirtualSource(str(tmp_path / "secret.h5"), "numbers", (6,))
-                group.create_virtual_dataset("TransformParameters", layout)
-        assert "in another file" in refused(lambda kind=kind: read_transform(tmp_path / f"{kind}.h5"))
-
-
-@pytest.mark.parametrize("path", ["../secret", "/secret", "0/../../secret", "..\\secret", "a:b", "\u2025/secret", ""])
-def test_arrays_of_ome_zarr_lie_in_their_folder(path: str, tmp_path: Path) -> None:
-    """The description names an array outside: one sentence."""
-    zarr.create_array(str(tmp_path / "secret"), data=np.ones((4, 5), np.uint8))
-    folder = tmp_path / "image.zarr"
-    folder.mkdir()
-    axes = [{"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
-    scale = [{"type": "scale", "scale": [1.0, 1.0]}]
-    scales = [{"version": "0.4", "axes": axes, "datasets": [{"path": path, "coordinateTransformations": scale}]}]
-    (folder / ".zgroup").write_text('{"zarr_format": 2}')
-    (folder / ".zattrs").write_text(json.dumps({"multiscales": scales}))
-    refused(lambda: read_image(folder))
-
-
 @pytest.mark.parametrize("what", ["separator", "transformer", "codec", "filter", "reference"])
 def test_zarr_metadata_that_reach_out(what: str, tmp_path: Path) -> None:
     """Separators, transformers, codecs and reference files of Zarr that would lead elsewhere or run code."""
@@ -308,15 +269,6 @@ def test_extensions_of_nifti(size: int, tmp_path: Path) -> None:
     except WarpgaugeError as error:
         told = str(error)
     assert "Jane" not in told
-
-
-def test_elastix_files_in_a_circle(tmp_path: Path) -> None:
-    """Initial transforms that name each other end in a sentence, not in a recursion."""
-    text = '(Transform "TranslationTransform")\n(NumberOfParameters 2)\n(TransformParameters 1 0)\n'
-    text += "(FixedImageDimension 2)\n(MovingImageDimension 2)\n"
-    for name, other in (("a.txt", "b.txt"), ("b.txt", "a.txt")):
-        (tmp_path / name).write_text(f'{text}(InitialTransformParametersFileName "{other}")\n')
-    refused(lambda: read_transform(tmp_path / "a.txt"))
 
 
 # Studies.

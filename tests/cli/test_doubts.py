@@ -29,6 +29,8 @@ WRONG = {
     "negated": lambda points: points - displacement(points),
     "inverted": lambda points: points - displacement(points - displacement(points)),
     "absolute": lambda points: 2 * points + displacement(points),
+    "exchanged nodes": lambda points: points + displacement(points[:, ::-1]),  # better than nothing by far
+    "exchanged axes": lambda points: points + displacement(points[:, ::-1])[:, ::-1],
     "normalised": lambda points: points + displacement(points) / (SIZE / 2),
     "still": lambda points: points + 0.004 * displacement(points),
 }
@@ -81,7 +83,7 @@ def codes(folder: Path) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("landmarks_first", [True, False])
 def test_wrong_fields_are_named_by_every_verdict_whichever_came_first(folder, tmp_path, landmarks_first):
-    """Swapped, negated, inverted, absolute and normalised fields are doubted, the right one is not."""
+    """Swapped, negated, inverted, absolute, normalised fields and exchanged nodes are doubted, the right one is not."""
     made, source = copied(folder, tmp_path), folder.parent
 
     def landmarks() -> None:
@@ -95,7 +97,10 @@ def test_wrong_fields_are_named_by_every_verdict_whichever_came_first(folder, tm
         landmarks()
     found = codes(made)
     assert set(found) == set(WRONG)
-    assert all("misread" in found[name] for name in ("swapped", "negated", "inverted", "absolute"))
+    assert all(
+        "misread" in found[name]
+        for name in ("swapped", "negated", "inverted", "absolute", "exchanged nodes", "exchanged axes")
+    )
     assert found["normalised"] == {"normalised"}
     assert found["still"] == {"still"}
     sentences = " ".join(one["sentence"] for one in ask("evaluate", made)["flags"])

@@ -97,6 +97,8 @@ def test_a_file_cannot_stand_for_no_registration_by_its_name(project: Path, pair
         (tmp_path / name / "identity.txt").write_text(matrix)
         said = call("evaluate", project, pair / "wrong.txt", tmp_path / name / "identity.txt", code=code)
         assert ("'identity' stands for no transform at all" in said) == bool(code)
+    said = call("add-transform", project, "identity", pair / "right.txt", code=1)
+    assert "'identity' stands for no transform at all" in said
 
 
 def test_add_transform_warns_of_the_inverse(project: Path, pair: Path) -> None:

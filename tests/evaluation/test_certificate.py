@@ -234,8 +234,11 @@ def test_the_audit_is_watched_while_it_is_annotated(tmp_path):
 
 
 def test_without_an_audit_there_is_nothing_to_certify(tmp_path, capsys):
-    """The error says how to get one."""
+    """The error says how to get one; where there is one, that its questions wait for answers."""
     with annotated(tmp_path / "p", 6, {}) as project, pytest.raises(InvalidInputError, match=r"--audit 0\.25"):
+        wg.certify_project(project)
+    rare = {**SEALED, "audit": 0.01}
+    with annotated(tmp_path / "q", 3, rare) as project, pytest.raises(InvalidInputError, match="annotate PROJECT"):
         wg.certify_project(project)
     assert run(["certify"]) == 2
 

@@ -16,6 +16,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import h5py
@@ -25,6 +26,7 @@ import pytest
 import tifffile
 from PIL import Image as Pillow
 
+import corpus
 from command_tools import call
 from warpgauge.errors import FileFormatError, InvalidInputError
 from warpgauge.geometry import Grid
@@ -34,7 +36,6 @@ from warpgauge.io.limits import check_memory, memory_limit, physical_memory
 from warpgauge.io.transforms import read_transform
 
 GRID = Grid((4, 3), [1.0, 1.0], [0.0, 0.0], np.eye(2), "px")
-HUGE = 60_000
 
 
 class _Marker:
@@ -159,74 +160,18 @@ def test_blosc_header_is_checked(tmp_path: Path, promised: tuple[int, int, int],
     assert reason in sentence(lambda: read_image(folder).read())
 
 
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+PACKED = ("plane.png", "plane.jpg", "tiled.tif", "volume.nii.gz", "packed.nrrd", "packed.mha")
 
 
-def png_bomb() -> bytes:
-    """A PNG whose rows are all black: 60000 x 60000 pixels in a few megabytes would be much; one part is enough."""
-    packed = zlib.compress(bytes(HUGE * 100), 9)
-    head = struct.pack(">IIBBBBB", HUGE, HUGE, 8, 0, 0, 0, 0)
-    filler = chunk(b"tEXt", b"Comment\0" + b"a" * (HUGE * HUGE // 1032))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + filler + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
-
-
-def nifti_bomb() -> bytes:
-    header = bytearray(352)
-    struct.pack_into("<i", header, 0, 348)
-    struct.pack_into("<8h", header, 40, 3, 16_000, 16_000, 16, 1, 1, 1, 1)
-    struct.pack_into("<hh", header, 70, 2, 8)
-    struct.pack_into("<8f", header, 76, 1, 1, 1, 1, 0, 0, 0, 0)
-    struct.pack_into("<f", header, 108, 352)
-    header[344:348] = b"n+1\0"
-    packer = zlib.compressobj(9, wbits=31)
-    parts = [packer.compress(bytes(header))]
-    parts += [packer.compress(bytes(16_000 * 16_000 * 16 // 64 // 8)) for _ in range(64)]
-    # An eighth of the promised samples; the file is padded so that the ratio alone gives nothing away.
-    return b"".join([*parts, packer.flush(), bytes(4 * 2**20)])
-
-
-def mha_bomb() -> bytes:
-    head = "ObjectType = Image\nNDims = 3\nDimSize = 2000 2000 1000\nCompressedData = True\n"
-    head += "ElementSpacing = 1 1 1\nElementType = MET_UCHAR\nElementDataFile = LOCAL\n"
-    return head.encode() + zlib.compress(bytes(2**22), 9) + bytes(4 * 2**20)
-
-
-def nrrd_bomb() -> bytes:
-    head = "NRRD0004\ntype: uchar\ndimension: 3\nsizes: 2000 2000 600\nencoding: gzip\n\n"
-    return head.encode() + gzip.compress(bytes(2**22)) + bytes(4 * 2**20)
-
-
-def tiff_bomb() -> bytes:
-    stream = io.BytesIO()
-    # One strip for all rows; what it holds plays no part, as the size is refused first.
-    tifffile.imwrite(stream, np.zeros((64, 64), np.uint8), compression="zstd", rowsperstrip=64)
-    data = bytearray(stream.getvalue())
-    with tifffile.TiffFile(io.BytesIO(bytes(data))) as opened:
-        tags = opened.pages[0].tags
-        for name in ("ImageWidth", "ImageLength", "RowsPerStrip"):
-            struct.pack_into("<I", data, tags[name].valueoffset, HUGE)
-            struct.pack_into("<H", data, tags[name].offset + 2, 4)
-        at = len(data)
-        struct.pack_into("<I", data, tags["StripOffsets"].valueoffset, at)
-        struct.pack_into("<I", data, tags["StripByteCounts"].valueoffset, 2**17)
-        struct.pack_into("<H", data, tags["StripByteCounts"].offset + 2, 4)
-        struct.pack_into("<H", data, tags["StripOffsets"].offset + 2, 4)
-    return bytes(data) + bytes(2**17)
-
-
-BOMBS = {"x.png": png_bomb, "x.nii.gz": nifti_bomb, "x.mha": mha_bomb, "x.nrrd": nrrd_bomb, "x.tif": tiff_bomb}
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_image_bombs(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
-    """Each format says the size before it unpacks, and names the variable that allows more."""
-    monkeypatch.setattr("warpgauge.io.limits.physical_memory", lambda: 16 * 2**30)
-    monkeypatch.delenv("WARPGAUGE_MEMORY", raising=False)
-    (tmp_path / name).write_bytes(BOMBS[name]())
-    text = sentence(lambda: read_image(tmp_path / name).percentiles())
-    assert "WARPGAUGE_MEMORY" in text, text
-    assert "WARPGAUGE_MEMORY" in call("info", tmp_path / name, code=1)  # not hidden behind "nothing that is read"
+@pytest.mark.parametrize("one", [one for one in corpus.IMAGES if one.name in PACKED], ids=attrgetter("name"))
+def test_the_memory_of_an_image_is_checked_before_it_is_unpacked(
+    one: corpus.Specimen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each format that unfolds says how much on opening, and names the variable that allows more."""
+    monkeypatch.setenv("WARPGAUGE_MEMORY", "100")
+    path = one.make(tmp_path)
+    assert "WARPGAUGE_MEMORY" in sentence(lambda: read_image(path))
+    assert "WARPGAUGE_MEMORY" in call("info", path, code=1)  # not hidden behind "nothing that is read"
 
 
 def test_npz_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import shutil
 import struct
 import tracemalloc
 import warnings
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,43 +70,10 @@ def patched(data: bytes, at: int, value: bytes) -> bytes:
     return data[:at] + value + data[at + len(value) :]
 
 
-def huge_png() -> bytes:
-    data = pillow("PNG", PLANE)
-    head = b"IHDR" + struct.pack(">II", 2**31 - 1, 2**31 - 1) + data[24:29]
-    return data[:12] + head + struct.pack(">I", zlib.crc32(head)) + data[33:]
-
-
-def huge_jpeg() -> bytes:
-    data = pillow("JPEG", PLANE)
-    return patched(data, data.index(b"\xff\xc0") + 5, b"\xff\xff\xff\xff")
-
-
-def huge_tiff(**options: object) -> bytes:
-    data = tiff(np.zeros((9, 11), np.float64), **options)
-    page = tifffile.TiffFile(io.BytesIO(data)).pages[0]
-    for tag in (256, 257):
-        data = patched(data, page.tags[tag].valueoffset, struct.pack("<I", 2**31))
-    return data
-
-
-def huge_nifti() -> bytes:
-    return patched(nifti(VOLUME), 40, struct.pack("<8h", 3, 32767, 32767, 32767, 1, 1, 1, 1))
-
-
-PACKED_NRRD = nrrd_head(NRRD_VOLUME, "gzip") + gzip.compress(VOLUME.tobytes())
-PACKED_META = META.replace(b"Data = False", b"Data = True") + zlib.compress(VOLUME.tobytes())
-HUGE: dict[str, Callable[[], bytes]] = {
-    "x.png": huge_png,
-    "x.jpg": huge_jpeg,
-    "plain.tif": huge_tiff,
-    "tiled.tif": lambda: huge_tiff(tile=(16, 16), compression="zlib"),
-    "x.nii": huge_nifti,
-    "x.nii.gz": lambda: gzip.compress(huge_nifti()),
-    "packed.nrrd": lambda: PACKED_NRRD.replace(b"sizes: 5 4 3", b"sizes: 500000 400000 300000"),
-    "packed.mha": lambda: PACKED_META.replace(b"DimSize = 5 4 3", b"DimSize = 500000 400000 300000"),
-    "long.nrrd": lambda: b"NRRD0004\n" + b"# a comment without end\n" * 200_000,
-    "long.mha": lambda: b"ObjectType = Image\nNDims = 3\n" + b"Comment = without end\n" * 200_000,
-    "line.mha": lambda: b"ObjectType = Image\nNDims = 3\nComment = " + b"x" * 5_000_000,
+ENDLESS = {
+    "long.nrrd": b"NRRD0004\n" + b"# a comment without end\n" * 200_000,
+    "long.mha": b"ObjectType = Image\nNDims = 3\n" + b"Comment = without end\n" * 200_000,
+    "line.mha": b"ObjectType = Image\nNDims = 3\nComment = " + b"x" * 5_000_000,
 }
 
 
@@ -122,10 +87,10 @@ def peak_of(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", HUGE)
-def test_huge_header_allocates_nothing(tmp_path: Path, name: str):
-    """A header that promises terabytes, or never ends, is refused in a few megabytes of memory."""
-    (tmp_path / name).write_bytes(HUGE[name]())
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_endless_header_takes_no_memory(tmp_path: Path, name: str):
+    """A header that never ends is refused in a few megabytes."""
+    (tmp_path / name).write_bytes(ENDLESS[name])
     sentence(tmp_path / name)  # libraries are imported outside of the measurement
     assert peak_of(lambda: sentence(tmp_path / name)) < 20 * 2**20
 
@@ -151,23 +116,6 @@ def test_filled_with_nan(tmp_path: Path, name: str, data: bytes):
     (tmp_path / name).write_bytes(data)
     assert "no finite sample" in sentence(tmp_path / name)
     assert np.all(np.isnan(read_image(tmp_path / name).read()))
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "reason"),
-    [
-        ("x.nii", nifti(np.zeros((2, 3, 4, 5), np.float32)), "several volumes"),
-        ("x.nii", nifti(np.zeros(7, np.float32)), "1 dimension"),
-        ("x.nrrd", b"NRRD0004\ntype: float\ndimension: 4\nsizes: 5 4 3 2\n\n", "spatial axes"),
-        ("x.nrrd", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 7\n\n", "spatial axes"),
-        ("x.mha", META.replace(b"NDims = 3", b"NDims = 4"), "4 dimensions"),
-        ("x.tif", tiff(np.zeros((2, 3, 4, 5), np.float32), photometric="minisblack"), "stack of pages"),
-    ],
-)
-def test_wrong_dimension(tmp_path: Path, name: str, data: bytes, reason: str):
-    """One dimension, or four that count, are refused with the number."""
-    (tmp_path / name).write_bytes(data)
-    assert reason in sentence(tmp_path / name)
 
 
 @pytest.mark.parametrize("field", ["pixdim", "srow_x", "vox_offset"])
@@ -198,20 +146,6 @@ def test_dicom_slices_broken(tmp_path: Path):
     data.SliceThickness = 1
     data.save_as(series / "0.dcm", enforce_file_format=True)
     assert "promises 4294836225 bytes" in sentence(series)
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_zarr_of_an_absurd_shape(tmp_path: Path, version: int):
-    """More chunks than anybody could read are refused in a few megabytes; a zipped store is no folder."""
-    folder = corpus.ome_zarr(version)(tmp_path)
-    file = folder / "0" / (".zarray" if version == 2 else "zarr.json")
-    description = json.loads(file.read_text())
-    description["shape"] = [10**7, 10**7, 10**7]
-    file.write_text(json.dumps(description))
-    assert "would take too long" in sentence(folder)
-    assert peak_of(lambda: sentence(folder)) < 20 * 2**20
-    (tmp_path / "file.zarr").write_bytes(b"PK\3\4 a zipped store")
-    assert "not of a kind of image that is read" in sentence(tmp_path / "file.zarr")
 
 
 @pytest.mark.parametrize("big", [False, True])

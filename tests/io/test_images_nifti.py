@@ -251,6 +251,8 @@ def test_headers_that_describe_no_image(tmp_path: Path):
     """Impossible dimensions, colours and a pixdim without a unit each get their own words."""
     with pytest.raises(FileFormatError, match=r"dimensions \[3, 5, -4, 3, .*which no image has"):
         read_image(nifti(tmp_path / "x.nii", dim=[3, 5, -4, 3, 1, 1, 1, 1]))
+    with pytest.raises(FileFormatError, match="1 dimension"):
+        read_image(nifti(tmp_path / "x.nii", np.zeros(7, np.float32)))
     with pytest.raises(FileFormatError, match="holds colours"):
         read_image(nifti(tmp_path / "x.nii", datatype=128, bitpix=24))
     spacing = [1, 0.5, 0.75, 3, 1, 1, 1, 1]

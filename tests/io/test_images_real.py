@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image as Pillow
 
 from warpgauge.io.images import read_image
 
@@ -61,31 +59,3 @@ def test_landmarks_of_the_lung_lie_in_its_mask(data_dir: Path):
             for z in (0, 1) for y in (0, 1) for x in (0, 1)]  # fmt: skip
     assert hits[0] == 1
     assert max(hits[1:]) < 0.95  # with any axis read the wrong way round some points miss the lung
-
-
-def test_histology_like_pillow_and_its_landmarks(data_dir: Path):
-    """The pictures of a region equal Pillow's decoding, are in pixels, and hold their 78 landmarks."""
-    folder = existing(data_dir, "cima/lung-lesion_1")
-    pictures = sorted(folder.glob("*.jpg"))
-    assert len(pictures) == 5
-    for path in pictures:
-        image = read_image(path)
-        with Pillow.open(path) as reference:
-            np.testing.assert_array_equal(image.read(), np.asarray(reference))
-        assert (image.grid.units, image.channels) == ("px", 3)
-        table = path.with_suffix(".csv")
-        if table.exists():
-            rows = list(csv.reader(table.read_text().splitlines()))[1:]
-            points = np.array([[float(v) for v in row[1:3]] for row in rows])
-            assert len(points) == 78
-            assert np.all(image.grid.contains(points))
-
-
-def test_pyramid_of_histology(data_dir: Path):
-    """Made levels of a real picture are means: the mean of a level is that of the picture."""
-    path = existing(data_dir, "cima/lung-lesion_1/29-041-Izd2-w35-He-les1.jpg")
-    image = read_image(path)
-    assert [image.level_grid(i).size for i in range(image.levels)] == [(1780, 1466), (890, 733), (445, 367), (223, 184)]
-    mean = image.read().mean()
-    for level in range(1, image.levels):
-        assert image.read(level).mean() == pytest.approx(mean, abs=0.5)

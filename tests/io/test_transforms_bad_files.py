@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import struct
 import tracemalloc
@@ -157,62 +156,20 @@ def test_wrong_content_is_named(tmp_path: Path, name: str, text: str, said: str)
     assert said in refused(tmp_path / name, {})
 
 
-def _huge(files: Files) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Headers that promise terabytes in files of a few kilobytes."""
-    spoiled = {}
-
-    def put(name: str, data: bytes, **changes: Any) -> None:
-        path, options = files[name]
-        path.write_bytes(data)
-        spoiled[name] = (path, {**options, **changes})
-
-    nii = bytearray(files["field.nii"][0].read_bytes())
-    nii[40:56] = struct.pack("<8h", 5, 30000, 30000, 30000, 1, 3, 1, 1)
-    put("field.nii", bytes(nii))
-    put("field.nii.gz", gzip.compress(bytes(nii)))
-    nii[40:56] = struct.pack("<8h", 4, 30000, 30000, 30000, 3, 1, 1, 1)
-    put("fsl.nii", bytes(nii))
-    put("field.mha", files["field.mha"][0].read_bytes().replace(b"DimSize = 4 5 6", b"DimSize = 90000 90000 90000"))
-    for name in ("field.nrrd", "packedfield.nrrd"):
-        put(name, files[name][0].read_bytes().replace(b"sizes: 3 4 5 6", b"sizes: 3 90000 90000 90000"))
-    grid = Grid((90000, 90000, 90000), units="mm")
-    npy = files["field.npy"][0].read_bytes().replace(b"(6, 5, 4, 3), }", b"(90000, 90000, 90000, 3), }")
-    put("field.npy", npy, reference=grid)
-    text = itk_text("DisplacementFieldTransform", 3, [1], [90000] * 3 + [0] * 3 + [1] * 3 + list(np.eye(3).ravel()))
-    put("affine.tfm", text.encode())
-    put("bspline.txt", files["bspline.txt"][0].read_bytes().replace(b"(GridSize 9 10)", b"(GridSize 90000 90000)"))
-    mat = bytearray(files["ants.mat"][0].read_bytes())
-    mat[4:8] = struct.pack("<i", 2**31 - 1)
-    put("ants.mat", bytes(mat))
-    path, options = files["itk.h5"]
-    with h5py.File(path, "w") as store:
+def test_a_field_of_absurd_size_in_hdf5_costs_no_memory(tmp_path: Path) -> None:
+    """Parameters of terabytes, none of which are in the file, are refused before anything is allocated."""
+    fixed = np.array([90000.0] * 3 + [0] * 3 + [1] * 3 + list(np.eye(3).ravel()))
+    with h5py.File(tmp_path / "itk.h5", "w") as store:
         member = store.create_group("TransformGroup/0")
         member["TransformType"] = np.array(["DisplacementFieldTransform_double_3_3"], dtype="S")
-        member["TransformFixedParameters"] = np.array([90000.0] * 3 + [0] * 3 + [1] * 3 + list(np.eye(3).ravel()))
+        member["TransformFixedParameters"] = fixed
         member.create_dataset("TransformParameters", shape=(3 * 90000**3,), dtype="f8", chunks=(1000,))
-    spoiled["itk.h5"] = (path, options)
-    return spoiled
-
-
-def test_huge_headers_cost_no_memory(files: Files) -> None:
-    """A header that promises terabytes is held against the size of the file before anything is allocated."""
-    spoiled = _huge(files)
-    assert len(spoiled) == 11
-    for name, (path, options) in spoiled.items():
-        tracemalloc.start()
-        try:
-            refused(path, options)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert peak < 30e6, name
-
-
-def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
-    """Objects in a NumPy file could run code; they are not loaded."""
-    np.save(tmp_path / "f.npy", np.array([{"a": 1}], dtype=object))
-    options = {"reference": Grid((4, 5, 6)), "convention": "displacement", "axes": "zyx"}
-    assert "objects" in refused(tmp_path / "f.npy", options)
+    tracemalloc.start()
+    try:
+        refused(tmp_path / "itk.h5", {})
+        assert tracemalloc.get_traced_memory()[1] < 30e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_several_arrays_in_one_file_are_refused(tmp_path: Path) -> None:

@@ -180,6 +180,17 @@ def test_lengths_that_are_no_millimetres_leave_the_unit_of_the_vectors_open(
         read_transform(file, convention="displacement", frame="LPS")
 
 
+def test_a_field_of_another_image_is_named(tmp_path: Path) -> None:
+    """Stated for an image of half or of twice the size, it covers too little of the fixed image, or far more."""
+    grid, vectors = random_field(2, 3, "straight")
+    sitk.WriteImage(sitk_image(grid, vectors), str(tmp_path / "f.mha"))
+    read_transform(tmp_path / "f.mha", reference=grid)  # a warning would be an error
+    for factor, share in ((2.0, "12%"), (0.5, "100%")):
+        other = Grid(grid.size, grid.spacing * factor, grid.origin, grid.direction, "mm")
+        with pytest.warns(SuspiciousDataWarning, match=f"covers {share} of the fixed image"):
+            read_transform(tmp_path / "f.mha", reference=other)
+
+
 def test_nan_vectors_are_masked_and_counted(tmp_path: Path) -> None:
     """Nodes of NaN mask the points next to them; a warning says how many; a field of NaN alone is refused."""
     grid, vectors = random_field(3, 3, "straight")

@@ -289,6 +289,7 @@ def test_an_image_gives_targets_and_the_diagonal(tmp_path: Path) -> None:
         ('name = "case1"', "", "needs name"),
         ('name = "case1"', 'name = "case0"', "'case0' occurs twice"),
         ('name = "case1"', 'name = "a/b"', "may not hold a slash"),
+        ('name = "near"', 'name = "identity"', "'identity' stands for no registration"),
         ('landmarks = "case1.csv"', "", "needs project = '...' or landmarks = '...'"),
         ('targets = "targets1.csv"', "", "needs fixed = '...'"),
         ("{method}/{pair}.tfm", "{methods}/{pair}.tfm", "only {pair} and {method}"),

@@ -15,7 +15,7 @@ from warpgauge.display import counted
 # Pseudo-annotations that say "the factor is 1": they dominate while there are few real ones.
 PRIOR_ANNOTATIONS = 2.0
 PRIOR_FACTOR = 1.0
-# With Student-t tails this many pseudo-annotations say this factor; measured on public landmarks, see docs/model.md.
+# With Student-t tails this many pseudo-annotations say this factor; chosen on public landmarks: docs/validation.md.
 T_PRIOR_ANNOTATIONS = 5.0
 T_PRIOR_FACTOR = 1.3
 _LOG_FACTOR_BOUND = float(np.log(1e6))

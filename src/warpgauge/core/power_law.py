@@ -8,8 +8,8 @@ weights of nine scales, fitted to so few, are overconfident. Nothing is optimise
 the mean over a grid of (a, p), each with its prior times the likelihood of the annotations, so that what the
 annotations leave open stays open.
 
-The prior was set from 105 pairs of four public landmark sets (docs/model.md): ``a`` about 0.5 %, ``p`` about 1.2, both
-so wide that it is the annotations that decide.
+The prior was set from 105 pairs of four public landmark sets (docs/validation.md): ``a`` about 0.5 %, ``p`` about 1.2,
+both so wide that it is the annotations that decide.
 
 Where the image has regions, a third number is averaged in the same way: the share of the weights that each region has
 to itself, 0 (nothing slides) to 1 (only the trend is common).

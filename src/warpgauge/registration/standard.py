@@ -45,7 +45,7 @@ REDUCED = {2: 1024, 3: 192}
 TIME_LIMIT = 3600.0
 _AFFINE_ITERATIONS = 60
 _DEMONS_ITERATIONS = 80
-# More iterations of the B-splines lower the metric and part the landmarks (docs/registration.md).
+# More iterations of the B-splines lower the metric and part the landmarks (docs/validation.md).
 _BSPLINE_ITERATIONS = 5
 _ONE_THREAD = dict.fromkeys(
     ("ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "WARPGAUGE_THREADS"), "1"

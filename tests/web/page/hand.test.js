@@ -97,4 +97,5 @@ test("what is said to a mouse is said to a finger in its own words", () => {
   assert.equal(forHand(sentence, false), sentence);
   assert.equal(forHand(sentence, true), "Where is this place? Tap it in the other image.");
   assert.equal(forHand("Click the match first, or press Space for a ring there; press S if you cannot tell.", true), "Tap the match first; choose Cannot tell if you cannot tell.");
+  assert.equal(forHand("Enter saves it. Until then you can still move both.", true), "Accept saves it. Until then you can still move both.");
 });
