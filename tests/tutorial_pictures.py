@@ -7,9 +7,6 @@ nilearn, and demo, the maps of the demonstration.
 
 Runs the pages as the tests do, keeps the pictures that their commands write, and looks at the annotator and at the
 reports with Chromium. The pictures are scaled and reduced to a palette, so that each stays below 200 kB.
-
-With ``--outputs`` what a command prints is written into the page where it differs from what stands there (but not where
-the page has dots, nor into Python blocks): read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +21,6 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-import tutorial_tools
 import warpgauge as wg
 from tutorial_tools import PAGES, Page
 from warpgauge.cli.app import run
@@ -270,30 +265,8 @@ def tissue(browser: Any, folder: Path) -> None:
     page._annotate("warpgauge annotate colon --rater ann")
 
 
-def renew_outputs() -> None:
-    """Let a comparison that fails mend the page instead."""
-    compare = tutorial_tools.check
-
-    def mend(printed: str, expected: str, vary: float, where: str) -> None:
-        try:
-            compare(printed, expected, vary, where)
-        except AssertionError:
-            if not where or "..." in expected:
-                raise
-            page = PAGES / where.partition(",")[0]
-            lines = [textwrap.fill(line, 118, replace_whitespace=False) for line in printed.rstrip().splitlines()]
-            mended = "\n".join(line.rstrip() for line in lines)
-            page.write_text(page.read_text("utf-8").replace(expected.rstrip(), mended, 1), "utf-8")
-            print(f"{where}: written anew")
-
-    tutorial_tools.check = mend
-
-
 def main(names: list[str]) -> None:
     """Run the pages that are named, or all."""
-    if "--outputs" in names:
-        names.remove("--outputs")
-        renew_outputs()
     pages = {one.__name__: one for one in (researcher, expert, organiser, tissue, volumes, demo)}
     for name in names or pages:
         with tempfile.TemporaryDirectory() as folder, launched() as browser:

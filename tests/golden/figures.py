@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 
 import warpgauge as wg
-from command_tools import ask, call
-from golden.projects import add_gross, add_part, add_transforms, make_cima, make_lung, make_small, write_pairs
+from command_tools import ask
+from golden.projects import add_part, make_cima, make_lung, make_small, write_pairs
 from warpgauge import maps
 from warpgauge.evaluation import evaluate_project, project_posterior
 from warpgauge.io.files import plain
@@ -146,55 +145,10 @@ def _values(array: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _map_files(place: Path) -> dict[str, Any]:
-    """What ``warpgauge map`` says and writes, of every kind that is numbers."""
-    found: dict[str, Any] = {}
-    for kind in ("mean", "entropy", "sd", "error", "exceedance", "significance"):
-        file = place.parent / f"{kind}.nii.gz"
-        extra = ["--transform", "shift"] if kind in ("error", "exceedance", "significance") else []
-        extra += ["--tolerance", "2"] if kind == "exceedance" else []
-        told = ask("map", place, kind, file, *extra)
-        del told["written"]
-        found[kind] = {**told, **_values(np.asanyarray(nibabel.load(file).dataobj))}
-    return found
-
-
 def _undefined(place: Path) -> dict[str, Any]:
     add_part(place)
     paper = brief(ask("evaluate", place, "--centre", "prior", "--tolerance", 1))
     return {"evaluate": ask("evaluate", place), "prior": paper}
-
-
-def _gross(place: Path) -> dict[str, Any]:
-    add_gross(place)
-    return {"evaluate": brief(ask("evaluate", place))}
-
-
-def _points(place: Path) -> dict[str, Any]:
-    """A transform that is known at the targets and annotations only."""
-    with wg.Project.open(place) as project:
-        points = np.vstack([project.targets, wg.Session(project).annotations().fixed_points])
-        mapped = project.transform("turned").map(points).round(6)
-    add_transforms(place, {"points": write_pairs(place.parent / "points.csv", points, mapped)})
-    found = ask("evaluate", place)["transforms"]["points"]
-    del found["regularity"]  # a table of points has no derivative
-    return found  # type: ignore[no-any-return]
-
-
-def _tolerance(place: Path) -> dict[str, Any]:
-    found = ask("evaluate", place, "--tolerance", 1.5, "--margin", 0.3)
-    with wg.Project.open(place) as project:
-        errors = evaluate_project(project).comparison.landmark_errors
-    return {"evaluate": found, "landmarks": errors[:, ::3].tolist()}
-
-
-def _report(place: Path) -> dict[str, Any]:
-    """All numbers of the report but those of this machine, this moment and this project."""
-    call("report", place, "--out", place.parent / "report.html", "--no-maps", "--tolerance", 1.5)
-    found = json.loads((place.parent / "report.json").read_text(encoding="utf-8"))
-    for key in ("created", "versions", "project", "images", "hashes", "transforms", "audit", "evaluation"):
-        del found[key]  # the last is an item of their own
-    return found  # type: ignore[no-any-return]
 
 
 def _study(place: Path) -> dict[str, Any]:
@@ -241,18 +195,10 @@ Item = tuple[str, Callable[[Path], dict[str, Any]]]
 ITEMS: dict[str, Item] = {
     "small-evaluate": ("small", lambda place: ask("evaluate", place)),
     "small-prior": ("small", lambda place: ask("evaluate", place, "--centre", "prior", "--tolerance", 1.5)),
-    "small-tolerance": ("small", _tolerance),
     "small-undefined": ("small", _undefined),
-    "small-gross": ("small", _gross),
-    "small-points": ("small", _points),
     "small-maps": ("small", lambda place: _maps(place, "near", 4, 0.5)),
-    "small-map-files": ("small", _map_files),
-    "small-report": ("small", _report),
     "small-study": ("small", _study),
-    "sealed-evaluate": ("sealed", lambda place: ask("evaluate", place)),
     "cima-evaluate": ("cima", lambda place: _numbers(place, samples=300)),
-    "cima-prior": ("cima", lambda place: _numbers(place, centre="prior", tolerance=10)),
-    "cima-maps": ("cima", lambda place: _maps(place, "part", 24, 10.0)),
     "lung-evaluate": ("lung", lambda place: _numbers(place, samples=300, tolerance=2)),
     "lung-prior": ("lung", lambda place: _numbers(place, samples=300, centre="prior")),
     "lung-maps": ("lung", lambda place: _maps(place, "NC_bspline_ASGD_003", 4, 2.0)),
@@ -265,7 +211,7 @@ def make_project(kind: str, folder: Path, data: Path | None) -> Path:
     if kind in REAL:
         assert data is not None
         return make_cima(folder, data) if kind == "cima" else make_lung(folder, data)
-    return make_small(folder, sealed=kind == "sealed")
+    return make_small(folder)
 
 
 def figures(name: str, project: Path, folder: Path) -> dict[str, Any]:

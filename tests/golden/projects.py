@@ -16,7 +16,7 @@ from PIL import Image
 from scipy import ndimage
 
 import warpgauge as wg
-from command_tools import ask, call, skip, volunteer
+from command_tools import ask, call, skip
 from command_tools import place as answer
 from warpgauge import Landmarks
 from warpgauge.demo import answer_queries
@@ -65,7 +65,7 @@ def near(points: Floats) -> Floats:
     return bent(points) + 0.4 * np.cos(points[:, ::-1] / 11)
 
 
-def make_small(folder: Path, *, sealed: bool = False, answers: int = 22, targets: int = 90) -> Path:
+def make_small(folder: Path) -> Path:
     """Two textures, answers with ellipses by one rater, part of them to audit questions, and four transforms."""
     rng = np.random.default_rng(4)
     texture = ndimage.gaussian_filter(rng.normal(size=(140, 160)), 2)
@@ -76,9 +76,9 @@ def make_small(folder: Path, *, sealed: bool = False, answers: int = 22, targets
     candidates = rng.uniform((2, 2), (117, 97), (60, 2)).round(DIGITS)
     write_pairs(folder / "candidates.csv", candidates, candidates)
     call("new", place, "--fixed", folder / "fixed.png", "--moving", folder / "moving.png", "--foreground", "none",
-         "--candidates", folder / "candidates.csv", "--targets", f"domain:{targets}", "--copy", "--audit", 0.5, "--set",
+         "--candidates", folder / "candidates.csv", "--targets", "domain:90", "--copy", "--audit", 0.5, "--set",
          "audit-seed=3")  # fmt: skip
-    for number in range(answers):
+    for number in range(22):
         query = ask("suggest", place, "--rater", "ann")
         match = (bent(np.array([query["point"]]))[0] + rng.normal(0, 0.5, 2)).round(DIGITS)
         if number % 7 == 6 or (match < 0).any():
@@ -99,18 +99,13 @@ def add_part(place: Path) -> None:
     add_transforms(place, {"part": write_field(place.parent / "part.mha", bent, (20, 16), 4, (24, 20))})
 
 
-def add_gross(place: Path) -> None:
-    """Add an annotation to the small project that is a gross error."""
-    volunteer(place, (60, 50), (92, 24), radius=2, rater="ann")
-
-
 def add_transforms(place: Path, files: dict[str, Path]) -> None:
     """Add each file as a transform of its name."""
     for name, file in files.items():
         call("add-transform", place, name, file)
 
 
-def make_cima(folder: Path, data: Path, *, sealed: bool = False) -> Path:
+def make_cima(folder: Path, data: Path) -> Path:
     """Two stains of lung-lesion_1: 32 landmarks, 26 simulated answers (audit questions among them), five transforms."""
     source, place = data / "cima" / "lung-lesion_1", folder / "cima"
     if not source.is_dir():
