@@ -35,7 +35,7 @@ TILE_SECONDS = 0.02
 _MAIN = """
 import sys
 from warpgauge.web import serve
-serve(sys.argv[1], raters=[name for name in sys.argv[2].split(",") if name] or None, open_browser=False,
+serve(sys.argv[1], raters=[name for name in sys.argv[2].split(",") if name], open_browser=False,
       echo=lambda line: print(line, flush=True))
 """
 

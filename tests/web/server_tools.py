@@ -29,10 +29,9 @@ _MAIN = """
 import sys
 from warpgauge.web import serve
 raters = [name for name in sys.argv[3].split(",") if name]
-serve(sys.argv[1], port=int(sys.argv[2]), raters=raters or None, open_browser=False, token=sys.argv[4],
+serve(sys.argv[1], port=int(sys.argv[2]), raters=raters, open_browser=False,
       echo=lambda line: print(line, flush=True))
 """
-TOKEN = "test-token-of-whoever-launches-the-server-0123456789"
 
 
 class Served:
@@ -54,7 +53,7 @@ class Served:
             self._start_process(raters, port)
         else:
             names = [name for name in raters.split(",") if name]
-            self.launch = prepare(folder, port=port, raters=names, token=TOKEN, **options)
+            self.launch = prepare(folder, port=port, raters=names, **options)
             self.links = {"launcher" if k == 0 else link.name: link.url for k, link in enumerate(self.launch.links)}
             self._thread = threading.Thread(target=self.launch.run)
             self._thread.start()
@@ -64,7 +63,7 @@ class Served:
         self.pair = f"{self.base}/{Catalogue(folder).only.address}" if (folder / "project.json").exists() else self.base
 
     def _start_process(self, raters: str, port: int) -> None:
-        command = [sys.executable, "-c", _MAIN, str(self.folder), str(port), raters, TOKEN]
+        command = [sys.executable, "-c", _MAIN, str(self.folder), str(port), raters]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert self.process.stdout is not None

@@ -20,7 +20,7 @@ from web.test_server_knowledge import TABLE
 
 # Everything that a rater can ask for; a new route has to be in the table of test_server_knowledge.
 READ = [route.replace("get ", "/") for route in TABLE if route.startswith("get api")]
-FLAT = ["/api/linked?points=40,50;200,210", "/api/map/entropy?width=32", "/api/warped?part=0,0,40,40"]
+FLAT = ["/api/linked?x=40&y=50", "/api/linked?x=200&y=210", "/api/map/entropy?width=32", "/api/warped?part=0,0,40,40"]
 # Counters of the log and times of the clock differ between any two runs.
 ASIDE = re.compile(rb'"(generation|time)":("[^"]*"|\d+)|generation \d+|at \d{4}-\d\d-\d\d[T ][^ ]*')
 HEADERS_ASIDE = {"date", "set-cookie"}
@@ -83,7 +83,7 @@ class Ada:
         location = self.client.get("/api/query").json()["location"]
         own = (0.5 * np.array(location) + 0.5 * self.first).tolist()
         kept = {"covariance": np.eye(self.d).tolist(), "alpha": 0.01, "confirmed": True, "duration": 1.0}
-        assert self.post("/api/volunteer", fixed=own, moving=own, **kept).status_code == 200
+        assert self.post("/api/volunteer", fixed=own, point=own, **kept).status_code == 200
         yield
         number = self.client.get("/api/query").json()["query"]
         assert self.post(f"/api/query/{number}/skip", reason="ambiguous", text="").status_code == 200
@@ -97,7 +97,7 @@ class Ada:
         self.post("/api/undo")
         self.post("/api/query/77/skip", reason="other", text="")
         self.post("/api/query/0/disable", disabled=False)
-        self.post("/api/volunteer", fixed=own, moving=own, **kept)
+        self.post("/api/volunteer", fixed=own, point=own, **kept)
         yield
         self.place(error=40.0)
         self.post("/api/undo")
@@ -130,7 +130,7 @@ def ben_first(server: Served, step: int) -> None:
     d = len(query.get("location", [0, 0])) if "done" not in query else organiser.get("/api/project").json()["d"]
     with Project.open(server.folder, check_images=False) as project:
         spot = (project.candidates[step] + 0.25).tolist()
-    body = {"fixed": spot, "moving": spot, "covariance": np.eye(d).tolist(), "alpha": 0.01, "confirmed": True}
+    body = {"fixed": spot, "point": spot, "covariance": np.eye(d).tolist(), "alpha": 0.01, "confirmed": True}
     assert client.post("/api/volunteer", json={"generation": generation, **body}).status_code == 200
     query = organiser.get("/api/query").json()
     if "done" not in query:
@@ -255,13 +255,12 @@ def test_repeats_look_like_the_questions_around_them(tmp_path: Path) -> None:
         rings = [np.linalg.norm(np.subtract(row["location"], here)) for row in rows]
         features.append(
             {
-                "prediction": max(query["prediction"]["ellipse"]["half_lengths"]),
+                "prediction": max(query["prediction"]["half_lengths"]),
                 "nearest ring": min(rings, default=np.inf),
-                "rows": len(rows) - query["position"],
-                "numbers": max((row["number"] for row in rows), default=0) - query["position"],
-                "gain": query["gain"],
-                "marks": progress["annotations"] - query["position"],
-                "curve": len(progress["curve"]) - query["position"],
+                "rows": len(rows) - query["placed"],
+                "numbers": max((row["number"] for row in rows), default=0) - query["placed"],
+                "marks": progress["annotations"] - query["placed"],
+                "curve": len(progress["curve"]) - query["placed"],
                 "fields": len(query),
             }
         )

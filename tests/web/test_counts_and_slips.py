@@ -40,7 +40,7 @@ def test_repeats_and_controls_are_within_the_budget_and_every_count_agrees(tmp_p
         ada, organiser = server.client("ada"), server.client()
         query = ada.get("/api/query").json()
         for turn in range(8):
-            assert (query["position"], query["placed"], query["total"]) == (turn + 1, turn, 8)
+            assert (query["placed"], query["total"]) == (turn, 8)
             assert ada.get("/api/progress").json()["placed"] == turn
             query = answer(ada, query, smooth(query["location"]).tolist(), confirmed=True).json()["next"]
         assert query["done"]
@@ -60,7 +60,7 @@ def test_plus_minus_is_the_region_that_is_drawn(tmp_path: Path) -> None:
     with served(make_flat(tmp_path / "p")) as server:
         client = server.client()
         query = work(client, 7)
-        drawn = query["prediction"]["ellipse"]["half_lengths"]
+        drawn = query["prediction"]["half_lengths"]
         deviations = np.sqrt(np.linalg.eigvalsh(query["prediction"]["covariance"]))[::-1]
         factor = client.get("/api/progress").json()["region"]
         np.testing.assert_allclose(drawn, factor * deviations, rtol=1e-6)
@@ -74,7 +74,6 @@ def test_a_slip_is_asked_about_once_and_named_at_the_end(tmp_path: Path) -> None
         wrong = (smooth(query["location"]) + np.array([70.0, 60.0])).tolist()
         asked = answer(client, query, wrong)
         assert asked.status_code == 409
-        assert asked.json()["deviation"] > 4.8
         assert answer(client, query, wrong, confirmed=True).status_code == 200
         listed = client.get("/api/list").json()
         assert [row["query"] for row in listed["rows"] if row["outlier"]] == [query["query"]]

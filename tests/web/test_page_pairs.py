@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,13 +37,6 @@ def opened(browser: Any, address: str, **options: Any) -> Any:
     return page
 
 
-def shot(page: Any, name: str) -> None:
-    """Keep a picture where the environment names a folder for it."""
-    folder = os.environ.get("WARPGAUGE_PICTURES")
-    if folder:
-        page.screenshot(path=str(Path(folder) / f"{name}.png"))
-
-
 def test_from_sign_in_to_what_is_left(browser: Any, server: Served) -> None:
     """The organiser invites and assigns; a rater finds their pairs, answers one, and comes back to what is left."""
     organiser = opened(browser, server.links["launcher"])
@@ -61,7 +52,6 @@ def test_from_sign_in_to_what_is_left(browser: Any, server: Served) -> None:
     organiser.locator("#raters").select_option(["cy"])
     organiser.locator("[data-act=assign]").click()
     organiser.wait_for_selector("tr[data-pair^=lung-1]:has-text('cy 0/2')")
-    shot(organiser, "organiser-1280")
     if AXE.exists():
         organiser.evaluate(AXE.read_text())
         assert organiser.evaluate(RULES) == []
@@ -69,7 +59,6 @@ def test_from_sign_in_to_what_is_left(browser: Any, server: Served) -> None:
     rater = opened(browser, link)
     assert "0 of 5 pairs are done" in rater.text_content("#left")
     assert rater.locator("#all").is_hidden()
-    shot(rater, "rater-1280")
     rater.locator("tr[data-pair^=lung-1] a").click()
     rater.wait_for_function("() => globalThis.warpgauge?.opened")
     assert "/pair/lung-1" in rater.url
@@ -77,7 +66,6 @@ def test_from_sign_in_to_what_is_left(browser: Any, server: Served) -> None:
     rater.locator("#moving canvas").first.click()
     rater.keyboard.press("Enter")
     rater.wait_for_function("() => /saved/.test(document.querySelector('#saved').textContent)")
-    shot(rater, "pair-1280")
     rater.locator("#home").click()
     rater.wait_for_selector("tr[data-pair^=lung-1] td:nth-child(3):has-text('1')")
     assert "Go on with lung 1" in rater.text_content("#next")
@@ -93,4 +81,3 @@ def test_on_a_tablet(browser: Any, server: Served, width: int, height: int) -> N
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_selector("tr[data-pair]")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        shot(page, f"tablet-{width}-{scheme}")

@@ -17,6 +17,6 @@ def test_a_type_says_what_may_be_missing() -> None:
     types = dict(line.removeprefix("export type ").split(" = ") for line in declarations().splitlines()[1:])
     assert "done: true;" in types["DoneAnswer"]
     assert 'role: "rater" | "organiser";' in types["ProjectAnswer"]
-    assert "points: (number[] | null)[]" in types["LinkedAnswer"]
+    assert "point: number[] | null" in types["LinkedAnswer"]
     assert "confirmed?: boolean;" in types["PlaceRequest"]
     assert "point: number[];" in types["PlaceRequest"]

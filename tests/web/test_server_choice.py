@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import pytest
 
 from web.server_tools import answer, events_of, make_flat, served
 
@@ -25,7 +24,7 @@ def get(client: httpx.Client, path: str) -> dict[str, Any]:
 def volunteer(client: httpx.Client, place: list[float], **more: Any) -> httpx.Response:
     body = {
         "fixed": place,
-        "moving": (np.array(place) + SHIFT).tolist(),
+        "point": (np.array(place) + SHIFT).tolist(),
         "covariance": [[1.0, 0.0], [0.0, 1.0]],
         "alpha": 0.01,
         "generation": get(client, "/api/project")["generation"],
@@ -53,18 +52,12 @@ def test_the_guided_start_by_volunteering(tmp_path: Path) -> None:
         asked = get(ada, "/api/query")
         start = asked["start"]
         assert asked["number"] == 1
-        assert start == {
-            "due": True,
-            "volunteered": 0,
-            "wanted": 3,
-            "sentence": "Mark three places that you recognise in both images.",
-        }
+        assert start == {"due": True, "volunteered": 0, "wanted": 3}
         for count, place in enumerate(PLACES, 1):
-            done = volunteer(ada, place, name=f"vessel {count}")
+            done = volunteer(ada, place)
             assert done.status_code == 200, done.text
-            start = done.json()["start"]
+            start = done.json()["next"]["start"]
             assert (start["due"], start["volunteered"]) == (count < 3, count)
-        assert start["sentence"] == ""
         rows = get(ada, "/api/list")["rows"]
         assert [row["chosen"] for row in rows] == ["volunteered"] * 3
         assert [row["location"] for row in rows] == PLACES
@@ -85,7 +78,7 @@ def test_the_guided_start_can_be_skipped(tmp_path: Path) -> None:
         ada = server.client("ada")
         done = ada.post("/api/start/skip", json={"generation": get(ada, "/api/project")["generation"]})
         assert done.status_code == 200
-        assert not done.json()["start"]["due"]
+        assert not done.json()["next"]["start"]["due"]
         assert not get(ada, "/api/query")["start"]["due"]
         assert get(server.client("ben"), "/api/query")["start"]["due"]
     assert ("ada", "start") in [(rater, kind) for _, rater, kind, _, _ in events_of(folder)]
@@ -98,7 +91,7 @@ def test_undoing_a_landmark_of_the_start_goes_back_to_the_start(tmp_path: Path) 
         done = volunteer(ada, PLACES[0])
         undone = ada.post("/api/undo", json={"generation": done.json()["saved"]["generation"]})
         assert undone.status_code == 200, undone.text
-        assert undone.json()["query"]["start"]["due"] is True
+        assert undone.json()["next"]["start"]["due"] is True
         for who in (ada, ben):
             assert volunteer(who, PLACES[1]).status_code == 200
             assert [row["number"] for row in get(who, "/api/list")["rows"]] == [1]
@@ -111,7 +104,7 @@ def test_undoing_a_volunteered_landmark_shows_the_current_query(tmp_path: Path) 
         done = volunteer(client, PLACES[0])
         undone = client.post("/api/undo", json={"generation": done.json()["saved"]["generation"]})
         assert undone.status_code == 200, undone.text
-        assert undone.json()["query"]["query"] == query["query"]
+        assert undone.json()["next"]["query"] == query["query"]
         assert get(client, "/api/progress")["placed"] == 4
 
 
@@ -150,18 +143,16 @@ def test_a_slip_is_asked_about_once(tmp_path: Path) -> None:
         assert told["kind"] == "confirm"
         assert told["error"].startswith("This is ")
         assert told["error"].endswith("times the usual: keep it?")
-        assert told["deviation"] > 8
-        assert told["outside"] is None
         assert events_of(folder) == before
         kept = answer(client, query, wrong, confirmed=True)
         assert kept.status_code == 200
         assert get(client, f"/api/query/{query['query']}")["answer"]["flagged"]
-        outside = volunteer(client, PLACES[0], moving=[417.0, 100.0])
+        outside = volunteer(client, PLACES[0], point=[417.0, 100.0])
         assert (outside.status_code, outside.json()["kind"]) == (409, "confirm")
         assert "118 px outside the moving image" in outside.json()["error"]
     (flag,) = [payload["doubt"] for *_, payload in events_of(folder) if payload.get("doubt")]
     assert flag["confirmed"]
-    assert flag["deviation"] == pytest.approx(told["deviation"], rel=0.2)
+    assert flag["deviation"] > 8
 
 
 def test_a_hidden_prediction_is_not_given_away_by_the_question(tmp_path: Path) -> None:
@@ -173,7 +164,6 @@ def test_a_hidden_prediction_is_not_given_away_by_the_question(tmp_path: Path) -
         right = np.array(query["location"]) + SHIFT
         asked = answer(ada, query, [-130.0, float(right[1])])
         assert asked.status_code == 409
-        assert asked.json()["deviation"] is None
         assert "other landmarks" not in asked.json()["error"]
         wrong = np.add(right, [60.0 if right[0] < 150 else -60.0, 0.0]).tolist()
         assert answer(ada, query, wrong).status_code == 200
@@ -199,8 +189,7 @@ def test_two_raters_who_skip_are_not_done(tmp_path: Path) -> None:
                 body = {"reason": "not_visible", "generation": query["generation"]}
                 query = client.post(f"/api/query/{query['query']}/skip", json=body).json()["next"]
                 assert "done" not in query
-                assert (query["position"], query["total"]) == (1, 3)
-            assert not get(client, "/api/progress")["done"]
+                assert (query["placed"], query["total"]) == (0, 3)
             for _ in range(3):
                 query = answer(client, query, query["location"]).json()["next"]
             assert query["done"]

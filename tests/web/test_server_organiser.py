@@ -114,6 +114,8 @@ def test_excluding_a_mark_takes_it_out_of_the_model_only(server: Served) -> None
     body = {"rater": "ada", "text": "slipped", "generation": seen["generation"]}
     assert organiser.post(f"/api/locations/{number}/exclude", json=body).status_code == 200
     assert get(organiser, "/api/locations")["locations"][number]["fused"]["point"] == [34.0, 48.0]
+    # Whose mark it was is hidden while any place is open: no count falls.
+    assert {row["placed"] for row in get(organiser, "/api/raters")["raters"] if row["role"] == "rater"} == {1}
     assert get(ada, f"/api/query/{number}")["answer"]["point"] == [30.0, 40.0]
     assert organiser.post(f"/api/locations/{number}/exclude", json=body).status_code == 422  # replayed
     body["generation"] = get(organiser, "/api/locations")["generation"]

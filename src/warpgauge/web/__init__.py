@@ -8,7 +8,7 @@ from __future__ import annotations
 from warpgauge.errors import MissingExtraError, install_advice
 
 try:
-    from warpgauge.web.server import Launch, Link, prepare, serve
+    from warpgauge.web.server import Launch, prepare, serve
     from warpgauge.web.settings import ServerSettings
     from warpgauge.web.site import Site, create_app
 except ModuleNotFoundError as error:
@@ -18,4 +18,4 @@ except ModuleNotFoundError as error:
         f"The annotator needs {error.name}, which is not installed; {install_advice('web')}."
     ) from error
 
-__all__ = ["Launch", "Link", "ServerSettings", "Site", "create_app", "prepare", "serve"]
+__all__ = ["Launch", "ServerSettings", "Site", "create_app", "prepare", "serve"]

@@ -5,26 +5,24 @@ A write is answered only when the log has it; what comes next is computed after 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
 from pydantic import Field
 from starlette.responses import JSONResponse
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.project import ConflictError, Event, Place, Placement, Skip, State
-from warpgauge.session import Prediction, UnconfirmedError
+from warpgauge.project import ConflictError, Event, NotAllowedError, Place, Placement, Skip, State
 from warpgauge.session import Query as Question
 from warpgauge.session import Saved as SavedEvent
+from warpgauge.session import UnconfirmedError
 from warpgauge.session.queries import is_settled, number_for, placed_count
 from warpgauge.web.desk import Visit, Visiting
-from warpgauge.web.failures import LockedError, NotFoundError
+from warpgauge.web.failures import NotFoundError
 from warpgauge.web.wire import (
     Alpha,
     Based,
     Duration,
-    EllipseAnswer,
     Given,
     Numbers,
     Point,
@@ -32,8 +30,6 @@ from warpgauge.web.wire import (
     Saved,
     Spread,
     Text,
-    drawn_placement,
-    rough,
 )
 
 Number = Annotated[int, Path(ge=0, le=2**53, description="Number of the query, as this person knows it.")]
@@ -47,17 +43,17 @@ class StartAnswer(Given):
     due: bool
     volunteered: int
     wanted: int
-    sentence: str
 
 
 class PredictionAnswer(Given):
-    """Where the model expects the match."""
+    """Where the model expects the match: its region is an ellipse or ellipsoid along the columns of ``axes``."""
 
     mean: Numbers
     covariance: Rows
-    ellipse: EllipseAnswer
+    half_lengths: Numbers
+    axes: Rows
     alpha: float
-    outside: bool
+    inside: bool
 
 
 class PlaceAnswer(Given):
@@ -102,17 +98,15 @@ class QueryAnswer(Steps):
     """A query as this rater sees it; whether it repeats another one is not told.
 
     The rater may mark a place so far from the location as ``radius`` says; 0 where all are asked exactly there.
-    ``number`` counts all queries of this rater from 1, ``position`` placements only.
+    ``number`` counts the queries of this rater from 1.
     """
 
     query: int
     number: int
-    position: int
     location: list[float]
     radius: float
     name: str
     own_choice: bool
-    gain: float | None
     prediction: PredictionAnswer | None
     answer: Answer | None
     disabled: bool
@@ -127,32 +121,10 @@ class DoneAnswer(Steps):
 
 
 class WriteAnswer(Given):
-    """A write, and what comes next."""
+    """A write, and what is shown after it: what comes next, or the query that it changed."""
 
     saved: Saved
     next: QueryAnswer | DoneAnswer
-
-
-class StepAnswer(Given):
-    """A write, and the query that it changed."""
-
-    saved: Saved
-    query: QueryAnswer | DoneAnswer
-
-
-class VolunteeredAnswer(Given):
-    """A volunteered landmark, and its number."""
-
-    saved: Saved
-    query: int
-    start: StartAnswer
-
-
-class StartSkippedAnswer(Given):
-    """The guided start was skipped."""
-
-    saved: Saved
-    start: StartAnswer
 
 
 class ConfirmAnswer(Given):
@@ -160,8 +132,6 @@ class ConfirmAnswer(Given):
 
     kind: Literal["confirm"] = "confirm"
     error: str
-    outside: float | None
-    deviation: float | None
     generation: int
 
 
@@ -175,36 +145,27 @@ class ConflictAnswer(Given):
     generation: int
 
 
-class PlacingRequest(Based):
-    """A placement, whether its rater was asked about it, and how long it took."""
+class PlaceRequest(Based):
+    """Place, or move, the match of a query; whether its rater was asked about it, and how long it took."""
 
+    point: Point
+    fixed: Point | None = None
     covariance: Spread
     alpha: Alpha
     confirmed: bool = False
     duration: Duration | None = None
 
-
-class PlaceRequest(PlacingRequest):
-    """Place, or move, the match of a query."""
-
-    point: Point
-    fixed: Point | None = None
-
     def placement(self, d: int) -> Placement:
-        """Return what the rater drew."""
-        return drawn_placement(d, self.point, self.covariance, self.alpha, self.fixed)
+        """Return what the rater drew; refuse another dimension than the project's."""
+        if not len(self.point) == len(self.covariance) == d or any(len(row) != d for row in self.covariance):
+            raise InvalidInputError(f"A placement in this project has {d} coordinates and a {d} x {d} matrix.")
+        return Placement.drawn(self.point, self.covariance, alpha=self.alpha, fixed=self.fixed)
 
 
-class VolunteerRequest(PlacingRequest):
+class VolunteerRequest(PlaceRequest):
     """Save a landmark of the rater's own choice."""
 
     fixed: Point
-    moving: Point
-    name: Text = ""
-
-    def placement(self, d: int) -> Placement:
-        """Return what the rater drew."""
-        return drawn_placement(d, self.moving, self.covariance, self.alpha, self.fixed)
 
 
 class SkipRequest(Based):
@@ -223,22 +184,7 @@ class DisableRequest(Based):
 
 def start_of(visit: Visit) -> StartAnswer:
     """Return whether the guided start is due, and how many landmarks it still needs."""
-    start = visit.session.start(visit.name)
-    left = start.wanted - start.volunteered
-    places = {1: "one place", 2: "two places", 3: "three places"}.get(left, f"{left} places")
-    sentence = f"Mark {places} that you recognise in both images." if start.due else ""
-    return StartAnswer(due=start.due, volunteered=start.volunteered, wanted=start.wanted, sentence=sentence)
-
-
-def predicted(prediction: Prediction) -> PredictionAnswer:
-    """Describe a prediction."""
-    return PredictionAnswer(
-        mean=prediction.mean.tolist(),
-        covariance=prediction.covariance.tolist(),
-        ellipse=EllipseAnswer(half_lengths=prediction.half_lengths.tolist(), axes=prediction.axes.tolist()),
-        alpha=prediction.alpha,
-        outside=not prediction.inside,
-    )
+    return StartAnswer.model_validate(visit.session.start(visit.name))
 
 
 def described(answer: Event | None, *, hidden: bool) -> PlaceAnswer | SkipAnswer | None:
@@ -254,9 +200,7 @@ def described(answer: Event | None, *, hidden: bool) -> PlaceAnswer | SkipAnswer
             generation=answer.generation,
             time=answer.time,
         )
-    if isinstance(answer, Skip):
-        return SkipAnswer(reason=answer.reason, text=answer.text, generation=answer.generation, time=answer.time)
-    return None
+    return SkipAnswer.model_validate(answer) if isinstance(answer, Skip) else None
 
 
 def _steps(visit: Visit, state: State, start: StartAnswer) -> Steps:
@@ -277,19 +221,16 @@ def shown(visit: Visit, question: Question) -> QueryAnswer:
     state = visit.project.state
     hidden = not visit.predicts
     asked = state.queries[question.number]
-    gain = question.gain
     steps = _steps(visit, state, start_of(visit)).model_dump()
     return QueryAnswer(
         **{**steps, "generation": question.generation, "total": question.total},
         query=visit.session.blindness.name(state, visit.name, question.number),
         number=number_for(state, visit.name, question.number),
-        position=question.position,
         location=list(question.point),
         radius=0.0 if hidden else question.radius,  # it follows from what the model knows
         name=state.queries[asked.location].name,  # a repeat has the name of the first
         own_choice=asked.origin == "volunteered",
-        gain=rough(gain) if hidden and gain is not None else gain,
-        prediction=None if question.prediction is None else predicted(question.prediction),
+        prediction=None if question.prediction is None else PredictionAnswer.model_validate(question.prediction),
         answer=described(question.answer, hidden=hidden),
         disabled=question.cell.disabled,
         locked=_is_locked(visit, question.number),
@@ -334,7 +275,7 @@ def _open(visit: Visit, number: int, generation: int) -> int:
     if generation < state.queries[inner].generation:
         raise InvalidInputError(f"Query {number} was not yet asked at generation {generation}; reload the page.")
     if _is_locked(visit, inner):
-        raise LockedError("The organiser has settled this location, so it cannot be changed any more.")
+        raise NotAllowedError("The organiser has settled this location, so it cannot be changed any more.")
     return inner
 
 
@@ -362,15 +303,14 @@ def previous(visit: Visiting, query: Annotated[int | None, Query(ge=0, le=2**53)
         return shown(visit, question)
 
 
-def _written(visit: Visit, write: Callable[[], SavedEvent]) -> WriteAnswer:
-    """Write, and return what comes next; what is on the disk is acknowledged, whatever comes after it."""
-    event = write()
+def _written(visit: Visit, event: SavedEvent | Event) -> WriteAnswer:
+    """Acknowledge what is on the disk, whatever comes after it, and return what comes next."""
     visit.desk.changed()
     following: QueryAnswer | DoneAnswer
     try:
         following = next_for(visit)
     except WarpgaugeError as error:  # the log may be out of reach, so it is not read
-        nothing = StartAnswer(due=False, volunteered=0, wanted=0, sentence="")
+        nothing = StartAnswer(due=False, volunteered=0, wanted=0)
         steps = _steps(visit, visit.project.known, nothing)
         following = DoneAnswer(**steps.model_dump(), reasons=[str(error)])
     return WriteAnswer(saved=Saved.model_validate(event), next=following)
@@ -382,18 +322,7 @@ def _stored_since(visit: Visit, inner: int, generation: int) -> Event | None:
     return stored if stored is not None and stored.generation > generation else None
 
 
-_CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {"model": ConflictAnswer, "description": "Another tab changed this answer; nothing was written."}
-}
-_PLACE: dict[int | str, dict[str, Any]] = {
-    409: {
-        "model": ConflictAnswer | ConfirmAnswer,
-        "description": "Another tab changed this answer, or it looks like a slip; nothing was written.",
-    }
-}
-
-
-@router.post("/query/{n}/place", responses=_PLACE)
+@router.post("/query/{n}/place")
 def place(n: Number, body: PlaceRequest, visit: Visiting) -> WriteAnswer:
     """Place the match of a query, or move it; answered when it is on the disk."""
     placement = body.placement(visit.project.d)
@@ -401,22 +330,20 @@ def place(n: Number, body: PlaceRequest, visit: Visiting) -> WriteAnswer:
         inner = _open(visit, n, body.generation)
         stored = _stored_since(visit, inner, body.generation)
         if isinstance(stored, Place) and stored.placement == placement:
-            return WriteAnswer(saved=Saved.model_validate(stored), next=next_for(visit))
-        return _written(
-            visit,
-            lambda: visit.session.place(
-                inner,
-                placement,
-                confirmed=body.confirmed,
-                duration=body.duration,
-                base_generation=body.generation,
-                rater=visit.name,
-            ),
+            return _written(visit, stored)
+        event = visit.session.place(
+            inner,
+            placement,
+            confirmed=body.confirmed,
+            duration=body.duration,
+            base_generation=body.generation,
+            rater=visit.name,
         )
+        return _written(visit, event)
 
 
-@router.post("/volunteer", responses=_PLACE)
-def volunteer(body: VolunteerRequest, visit: Visiting) -> VolunteeredAnswer:
+@router.post("/volunteer")
+def volunteer(body: VolunteerRequest, visit: Visiting) -> WriteAnswer:
     """Save a landmark of the rater's own choice."""
     placement = body.placement(visit.project.d)
     with visit.desk.lock:
@@ -424,48 +351,39 @@ def volunteer(body: VolunteerRequest, visit: Visiting) -> VolunteeredAnswer:
         last = _stored_since(visit, trail[-1], body.generation) if trail else None
         sent = (placement.moving, placement.covariance)
         if isinstance(last, Place) and (last.placement.moving, last.placement.covariance) == sent:
-            number, saved = trail[-1], Saved.model_validate(last)
-        else:
-            event = visit.session.place(
-                None, placement, name=body.name, confirmed=body.confirmed, duration=body.duration, rater=visit.name
-            )
-            visit.desk.changed()
-            number, saved = event.query, Saved.model_validate(event)
-        name = visit.session.blindness.name(visit.project.state, visit.name, number)
-        return VolunteeredAnswer(saved=saved, query=name, start=start_of(visit))
+            return _written(visit, last)
+        event = visit.session.place(None, placement, confirmed=body.confirmed, duration=body.duration, rater=visit.name)
+        return _written(visit, event)
 
 
 @router.post("/start/skip")
-def skip_start(body: Based, visit: Visiting) -> StartSkippedAnswer:
+def skip_start(body: Based, visit: Visiting) -> WriteAnswer:
     """Go on without the guided start."""
     with visit.desk.lock:
         _recent(visit, body.generation)
-        event = visit.session.skip_start(visit.name)
-        return StartSkippedAnswer(saved=Saved.model_validate(event), start=start_of(visit))
+        return _written(visit, visit.session.skip_start(visit.name))
 
 
-@router.post("/query/{n}/skip", responses=_CONFLICT)
+@router.post("/query/{n}/skip")
 def skip(n: Number, body: SkipRequest, visit: Visiting) -> WriteAnswer:
     """Decline a query, with a reason."""
     with visit.desk.lock:
         inner = _open(visit, n, body.generation)
         stored = _stored_since(visit, inner, body.generation)
         if isinstance(stored, Skip) and (stored.reason, stored.text) == (body.reason, body.text):
-            return WriteAnswer(saved=Saved.model_validate(stored), next=next_for(visit))
+            return _written(visit, stored)
         base: int | None = body.generation
         if isinstance(visit.project.state.answer(visit.name, inner), Skip):
             # Another reason: the former skip is taken back first, so that both can be undone one by one.
             visit.session.restore(inner, base_generation=base, rater=visit.name)
             base = None
-        return _written(
-            visit,
-            lambda: visit.session.skip(
-                inner, body.reason, body.text, duration=body.duration, base_generation=base, rater=visit.name
-            ),
+        event = visit.session.skip(
+            inner, body.reason, body.text, duration=body.duration, base_generation=base, rater=visit.name
         )
+        return _written(visit, event)
 
 
-@router.post("/query/{n}/another", responses=_CONFLICT)
+@router.post("/query/{n}/another")
 def another(n: Number, body: Based, visit: Visiting) -> QueryAnswer | DoneAnswer:
     """Put a query aside and get the next best; it comes again when nothing else is left."""
     with visit.desk.lock:
@@ -481,8 +399,8 @@ def another(n: Number, body: Based, visit: Visiting) -> QueryAnswer | DoneAnswer
         return next_for(visit)
 
 
-@router.post("/query/{n}/disable", responses=_CONFLICT)
-def disable(n: Number, body: DisableRequest, visit: Visiting) -> StepAnswer:
+@router.post("/query/{n}/disable")
+def disable(n: Number, body: DisableRequest, visit: Visiting) -> WriteAnswer:
     """Take one's own placement out of the model, or put it back."""
     with visit.desk.lock:
         inner = _open(visit, n, body.generation)
@@ -490,36 +408,36 @@ def disable(n: Number, body: DisableRequest, visit: Visiting) -> StepAnswer:
         event = act(inner, base_generation=body.generation, rater=visit.name)
         visit.desk.changed()
         query = shown(visit, visit.session.go_to(inner, visit.name))
-        return StepAnswer(saved=Saved.model_validate(event), query=query)
+        return WriteAnswer(saved=Saved.model_validate(event), next=query)
 
 
-@router.post("/undo", responses=_CONFLICT)
-def undo(body: Based, visit: Visiting) -> StepAnswer:
+@router.post("/undo")
+def undo(body: Based, visit: Visiting) -> WriteAnswer:
     """Undo the rater's last action."""
     return _step(visit, "undo", body.generation)
 
 
-@router.post("/redo", responses=_CONFLICT)
-def redo(body: Based, visit: Visiting) -> StepAnswer:
+@router.post("/redo")
+def redo(body: Based, visit: Visiting) -> WriteAnswer:
     """Redo what was undone last."""
     return _step(visit, "redo", body.generation)
 
 
-def _step(visit: Visit, kind: Literal["undo", "redo"], generation: int) -> StepAnswer:
+def _step(visit: Visit, kind: Literal["undo", "redo"], generation: int) -> WriteAnswer:
     with visit.desk.lock:
         state = _recent(visit, generation)
         steps = (state.done if kind == "undo" else state.undone).get(visit.name, [])
         if steps and _is_locked(visit, steps[-1].query):
-            raise LockedError("The organiser has settled that location, so this cannot be changed any more.")
+            raise NotAllowedError("The organiser has settled that location, so this cannot be changed any more.")
         act = visit.session.undo if kind == "undo" else visit.session.redo
         event = act(visit.name, base_generation=generation)
         if event is None:
             raise InvalidInputError(f"There is nothing to {kind}.")
-        visit.desk.changed()
-        saved = Saved.model_validate(event)
         if visit.project.state.queries[event.query].origin == "volunteered" and event.answer is None:
-            return StepAnswer(saved=saved, query=next_for(visit))
-        return StepAnswer(saved=saved, query=shown(visit, visit.session.go_to(event.query, visit.name)))
+            return _written(visit, event)
+        visit.desk.changed()
+        query = shown(visit, visit.session.go_to(event.query, visit.name))
+        return WriteAnswer(saved=Saved.model_validate(event), next=query)
 
 
 def add_conflict_handlers(app: FastAPI) -> None:
@@ -539,10 +457,5 @@ def add_conflict_handlers(app: FastAPI) -> None:
     @app.exception_handler(UnconfirmedError)
     def on_doubt(request: Request, error: UnconfirmedError) -> JSONResponse:
         visit: Visit = request.state.visit
-        question = ConfirmAnswer(
-            error=str(error),
-            outside=error.doubt.outside,
-            deviation=error.doubt.deviation if visit.predicts else None,
-            generation=visit.project.state.generation,
-        )
+        question = ConfirmAnswer(error=str(error), generation=visit.project.state.generation)
         return JSONResponse(question.model_dump(), 409)

@@ -43,14 +43,8 @@ def load_programs() -> None:
 class Desk:
     """A project at work.
 
-    Attributes
-    ----------
-    lock : StateLock
-        The project's own: held by whoever uses the session or reads its state, so that two requests cannot cross.
-    pictures : dict
-        The fixed and the moving image.
-    nbytes : int
-        Memory that it may take, about.
+    ``lock`` is held by whoever uses the session or reads its state, so that two requests cannot cross; ``nbytes`` is
+    the memory that all may take, about.
     """
 
     def __init__(self, project: Project) -> None:

@@ -26,10 +26,6 @@ class NotFoundError(WarpgaugeError):
     """What was asked for is not there."""
 
 
-class LockedError(NotAllowedError):
-    """The organiser has settled this location."""
-
-
 def failure(status: int, sentence: str) -> JSONResponse:
     """Return the answer to a request that is refused."""
     return JSONResponse({"error": sentence}, status)

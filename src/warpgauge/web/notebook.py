@@ -43,17 +43,7 @@ _FRAME = """<iframe id="{name}" src="{url}" style="width:100%;height:{height}px;
 
 
 class Annotator:
-    """The annotator's page in a cell, and what was annotated there.
-
-    Parameters
-    ----------
-    project : Project
-        That is annotated.
-    launch : Launch
-        A server of it that is ready to run.
-    height : int
-        Of the frame, in pixels.
-    """
+    """The annotator's page in a cell, and what was annotated there."""
 
     def __init__(self, project: Project, launch: Launch, height: int) -> None:
         self.project = project
@@ -93,7 +83,7 @@ class Annotator:
 
     def _repr_html_(self) -> str:
         link = _LINK.format(url=self.url)
-        if self._launch.settings.public is not None:
+        if self._launch.site.settings.public is not None:
             return link
         name = f"warpgauge-{self._launch.socket.getsockname()[1]}" if self._thread.is_alive() else "warpgauge"
         return _FRAME.format(name=name, url=self.url, height=self._height, link=link)

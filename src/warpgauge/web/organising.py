@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Event
 from warpgauge.project.state import State
@@ -21,14 +20,12 @@ from warpgauge.web.failures import NotFoundError
 from warpgauge.web.people import Record
 from warpgauge.web.wire import (
     Based,
-    EllipseAnswer,
     Given,
     Numbers,
     PersonName,
     Point,
     Rows,
     Saved,
-    SavedAnswer,
     Sent,
     Text,
 )
@@ -49,7 +46,6 @@ class CertificateAnswer(Given):
     sd_low: float | None
     sd_high: float | None
     inside: int
-    repeats: int
     repeat_sd: float | None
     repeat_low: float | None
     repeat_high: float | None
@@ -65,7 +61,6 @@ class RaterAnswer(Given):
     skipped: dict[str, int]
     median_seconds: float | None
     bias: list[float] | None
-    scatter: float | None
     repeats: int
     certificate: CertificateAnswer | None
 
@@ -76,26 +71,18 @@ class RatersAnswer(Given):
     raters: list[RaterAnswer]
     pooled_sd: float | None
     sealed: int
-    generation: int
 
 
 class MarkAnswer(Given):
     """A rater's mark at a location; where the match is known (``control``) it only measures the rater."""
 
     rater: str
-    query: int
-    origin: str
-    fixed: list[float]
     point: list[float]
     covariance: list[list[float]]
-    ellipse: EllipseAnswer
     alpha: float
-    flagged: bool
     disabled: bool
     excluded: bool
     control: bool
-    generation: int
-    time: str
 
 
 class FusedAnswer(Given):
@@ -103,7 +90,6 @@ class FusedAnswer(Given):
 
     point: Numbers
     covariance: Rows
-    ellipse: EllipseAnswer
 
 
 class LocationAnswer(Given):
@@ -123,7 +109,6 @@ class LocationsAnswer(Given):
     """All locations."""
 
     locations: list[LocationAnswer]
-    alpha: float
     generation: int
 
 
@@ -149,15 +134,15 @@ class PlacesRequest(Sent):
 
 def _rater(state: State, one: RaterSummary, has_link: bool) -> RaterAnswer:
     certificate = rater_certificate(state, one.name)
+    excluded = sum(who == one.name for who, _ in state.excluded)
     return RaterAnswer(
         name=one.name,
         role=one.role,  # type: ignore[arg-type]  # a word of the log
         has_link=has_link,
-        placed=one.placed,
+        placed=one.placed + excluded,  # a count that falls would tell whose mark was excluded
         skipped=one.skipped,
         median_seconds=one.median_seconds,
         bias=None if one.bias is None else one.bias.tolist(),
-        scatter=one.scatter,
         repeats=0 if one.intra is None else one.intra.pairs,
         certificate=None if certificate is None else CertificateAnswer.model_validate(certificate),
     )
@@ -166,10 +151,7 @@ def _rater(state: State, one: RaterSummary, has_link: bool) -> RaterAnswer:
 def _location(state: State, one: LocationAgreement) -> LocationAnswer:
     fused = None
     if one.fused_point is not None:
-        ellipse = EllipseAnswer.model_validate(one)
-        fused = FusedAnswer.model_validate(
-            {"point": one.fused_point, "covariance": one.fused_covariance, "ellipse": ellipse}
-        )
+        fused = FusedAnswer.model_validate({"point": one.fused_point, "covariance": one.fused_covariance})
     settled = state.resolved.get(one.location)
     return LocationAnswer(
         query=one.location,
@@ -189,22 +171,14 @@ def _last_asked(state: State, location: int) -> int:
 
 def _mark(mark: Mark) -> MarkAnswer:
     placement = mark.placement
-    half_lengths, axes = ellipse_from_covariance(placement.covariance_world, placement.alpha)
     return MarkAnswer(
         rater=mark.rater,
-        query=mark.query.number,
-        origin="suggested" if mark.origin == "audit" else mark.origin,
-        fixed=list(mark.fixed_point),
         point=list(placement.moving),
         covariance=[list(row) for row in placement.covariance],
-        ellipse=EllipseAnswer(half_lengths=half_lengths.tolist(), axes=axes.tolist()),
         alpha=placement.alpha,
-        flagged=mark.placed.doubt is not None,
         disabled=mark.disabled,
         excluded=mark.excluded,
         control=mark.control,
-        generation=mark.generation,
-        time=mark.placed.time,
     )
 
 
@@ -220,7 +194,6 @@ def raters(visit: Organising, request: Request) -> RatersAnswer:
             raters=[_rater(state, one, one.name in linked) for one in agreement.raters],
             pooled_sd=agreement.pooled_sd,
             sealed=sealed_answers(state),
-            generation=state.generation,
         )
 
 
@@ -231,11 +204,11 @@ def locations(visit: Organising) -> LocationsAnswer:
         state = visit.project.state
         agreement = visit.session.agreement()
         rows = [_location(state, one) for one in agreement.locations]
-        return LocationsAnswer(locations=rows, alpha=visit.project.settings.alpha, generation=state.generation)
+        return LocationsAnswer(locations=rows, generation=state.generation)
 
 
 @router.post("/locations/{n}/{act}")
-def judge(n: Number, act: Act, body: JudgeRequest, visit: Organising) -> SavedAnswer:
+def judge(n: Number, act: Act, body: JudgeRequest, visit: Organising) -> Saved:
     """Settle a location as it stands, take a rater's mark out of the model or in again, or ask once more."""
     with visit.desk.lock:
         state = visit.project.state
@@ -248,7 +221,7 @@ def judge(n: Number, act: Act, body: JudgeRequest, visit: Organising) -> SavedAn
         _check_unchanged(state, n, body.generation)
         event = _judged(visit, state, n, act, body)
         visit.desk.changed()
-        return SavedAnswer(saved=Saved.model_validate(event))
+        return Saved.model_validate(event)
 
 
 def _judged(visit: Visit, state: State, number: int, act: Act, body: JudgeRequest) -> Event:

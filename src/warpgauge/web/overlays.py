@@ -1,4 +1,4 @@
-"""Overlays on planes of the fixed image: maps, the warped moving image, points through the model."""
+"""Overlays on planes of the fixed image: maps, the warped moving image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import ndimage
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.transforms import FunctionTransform, NumericalInverse, Transform
+from warpgauge.io.transforms import Transform
 from warpgauge.maps import entropy_limits, entropy_map, error_map, known_share
 from warpgauge.maps.dense import masked
 from warpgauge.maps.warping import fitting_level
@@ -26,7 +26,6 @@ MapKind = Literal["entropy", "blended"]
 MOST_WARPED = 1 << 20
 MOST_MAPPED = 1 << 18
 _MOST_READ = 256 * 2**20
-_TOLERANCE = 1e-3  # of a pixel, for points through the inverse
 _STEP = 8  # elements between the points at which the mean is computed
 
 
@@ -146,16 +145,3 @@ class Overlays:
             level += 1
         samples: NDArray[Any] = CACHE.get((picture.version, "level", level), lambda: image.read(level))
         return samples, image.level_grid(level)
-
-    def linked(self, posterior: Posterior, side: Side, points: Floats) -> Floats:
-        """Map points of one image to the other by the posterior mean; NaN rows have no counterpart."""
-        if side == "fixed":
-            return posterior.mean(points)
-        tolerance = _TOLERANCE * float(self.project.moving_grid.spacing.min())
-
-        def make() -> tuple[Posterior, NumericalInverse]:
-            mean = FunctionTransform(posterior.mean, posterior.d, serial=False, support=self.project.fixed_grid)
-            return posterior, NumericalInverse(mean, tolerance)
-
-        inverse: NumericalInverse = CACHE.get(("inverse", id(posterior)), make)[1]
-        return inverse.map(points)

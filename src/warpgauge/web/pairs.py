@@ -53,15 +53,22 @@ class OwnPairAnswer(Given):
 
 
 class OwnPairsAnswer(Given):
-    """What is assigned to whoever asks, in the order of the assignment, and how many pairs have nothing left."""
+    """What is assigned to whoever asks, in the order of the assignment."""
 
     rater: str
     role: Role
     pairs: list[OwnPairAnswer]
-    done: int
 
 
-class PairAnswer(Given):
+class Summary(Given):
+    """One pair in numbers: what each rater has done, and why the pair cannot be used, if so."""
+
+    work: dict[str, WorkAnswer] = Field(default_factory=dict)
+    budget: int | None = None
+    problem: str | None = None
+
+
+class PairAnswer(Summary):
     """A row of the organiser's table; until a log has been read (``counted``) its figures are 0."""
 
     key: str
@@ -69,10 +76,6 @@ class PairAnswer(Given):
     address: str
     counted: bool
     raters: list[str]
-    work: dict[str, WorkAnswer]
-    budget: int | None
-    transforms: int
-    problem: str | None
 
 
 class PairRaterAnswer(Given):
@@ -81,9 +84,6 @@ class PairRaterAnswer(Given):
     name: str
     role: Role
     has_link: bool
-    pairs: int
-    placed: int
-    skipped: int
 
 
 class PairsAnswer(Given):
@@ -119,21 +119,9 @@ class PersonRequest(Sent):
 
 
 class PersonAnswer(Given):
-    """The person; the secret in the link is shown this once."""
+    """A link with a secret that is shown this once; none where a person was revoked."""
 
-    name: str
-    role: Role
     link: str | None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One pair in numbers: what each rater has done, and why the pair cannot be used, if so."""
-
-    work: dict[str, WorkAnswer]
-    budget: int | None = None
-    transforms: int = 0
-    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -173,10 +161,10 @@ class Summaries:
                 summary = summary_of(project)
             stamp = stamp or _stamp(pair.folder, lambda: generation)
         except WarpgaugeError as error:
-            stamp, summary = None, Summary({}, problem=str(error))
+            stamp, summary = None, Summary(problem=str(error))
         except Exception:
             logger.exception("The pair %s cannot be summarised", pair.name)
-            stamp, summary = None, Summary({}, problem="This pair cannot be read; the server's log says more.")
+            stamp, summary = None, Summary(problem="This pair cannot be read; the server's log says more.")
         self._counted[pair.key] = Counted(stamp, summary, time.monotonic(), log)
         return summary
 
@@ -203,7 +191,7 @@ def summary_of(project: Project) -> Summary:
         state = project.state
         work = {name: _work(state, name) for name in state.who_answered()}
         problems = project.missing_images()
-    return Summary(work, project.settings.budget, len(state.transforms), problems[0] if problems else None)
+    return Summary(work=work, budget=project.settings.budget, problem=problems[0] if problems else None)
 
 
 def _work(state: State, name: str) -> WorkAnswer:
@@ -246,8 +234,7 @@ def mine(site: AtSite, asking: Asking) -> OwnPairsAnswer:
     record = site.people.content.people.get(asking.name)
     keys = [] if record is None else [key for key in record.pairs if key in pairs]
     rows = [_own(site, pairs[key], asking.name) for key in keys]
-    done = sum(row.left == 0 for row in rows)
-    return OwnPairsAnswer(rater=asking.name, role=asking.role, pairs=rows, done=done)  # type: ignore[arg-type]
+    return OwnPairsAnswer(rater=asking.name, role=asking.role, pairs=rows)  # type: ignore[arg-type]
 
 
 def _own(site: Any, pair: Pair, name: str) -> OwnPairAnswer:
@@ -276,22 +263,10 @@ def pairs(site: AtSite, managing: Managing) -> PairsAnswer:
                 address=pair.address,
                 counted=summary is not None,
                 raters=[name for name, one in people.items() if key in one.pairs],
-                **vars(summary or Summary({})),
+                **(summary or Summary()).model_dump(),
             )
         )
-    raters = []
-    for name, one in people.items():
-        work = [row.work[name] for row in rows if name in row.work]
-        raters.append(
-            PairRaterAnswer(
-                name=name,
-                role=one.role,
-                has_link=one.token is not None,
-                pairs=sum(key in one.pairs for key in found),
-                placed=sum(part.placed for part in work),
-                skipped=sum(part.skipped for part in work),
-            )
-        )
+    raters = [PairRaterAnswer(name=name, role=one.role, has_link=one.token is not None) for name, one in people.items()]
     return PairsAnswer(pairs=rows, raters=raters)
 
 
@@ -310,6 +285,6 @@ def change_person(body: PersonRequest, site: AtSite, managing: Managing) -> Pers
     if body.name == managing.name:
         raise InvalidInputError("You cannot change your own role or link here.")
     if body.action == "revoke":
-        return PersonAnswer(name=body.name, role=site.people.revoke(body.name), link=None)
-    secret = site.people.invite(body.name, body.role)
-    return PersonAnswer(name=body.name, role=body.role, link=site.link(secret))
+        site.people.revoke(body.name)
+        return PersonAnswer(link=None)
+    return PersonAnswer(link=site.link(site.people.invite(body.name, body.role)))

@@ -16,21 +16,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
-from warpgauge.io.files import locked, one_line, write_whole
+from warpgauge.io.files import locked, one_line, require, write_whole
 from warpgauge.io.inside import checked_id
 from warpgauge.project import ORGANISER, ProjectError, StorageError
 from warpgauge.project.names import check_new_name, checked_name
 from warpgauge.project.own_state import private_folder, state_files
+from warpgauge.project.postgres import connection_to, lock_key, named_address
 from warpgauge.project.values import Name, Role, Value
 from warpgauge.web.failures import NotFoundError
 
 LONGEST_TOKEN = 200
 COOKIE_SECONDS = 30 * 24 * 3600
+_FRESH_SECONDS = 0.25  # a page asks for dozens of tiles at once
+_STALE_SECONDS = 10.0  # while the database is away, who was known a moment ago may go on looking
+_TABLE = "CREATE TABLE IF NOT EXISTS warpgauge.people (place text PRIMARY KEY, version bigint, content text NOT NULL)"
+_WRITE = """
+INSERT INTO warpgauge.people (place, version, content) VALUES (%s, 1, %s)
+ON CONFLICT (place) DO UPDATE SET version = warpgauge.people.version + 1, content = excluded.content
+"""
 
 
 @dataclass(frozen=True)
@@ -71,33 +79,15 @@ def token_hash(token: str) -> str:
     return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Store(Protocol):
-    """Where the bytes of `Content` are kept."""
-
-    name: str
-
-    def stamp(self) -> object:
-        """Return what changes with every write; None where nothing is stored."""
-
-    def read(self) -> bytes:
-        """Return the bytes."""
-
-    def initial(self) -> bytes:
-        """Return what to begin with, if there is anything."""
-
-    def changing(self) -> Any:
-        """Hold all other writers off, and yield a function that replaces the bytes."""
-
-
 class PeopleFile:
-    """A file of one's own folder."""
+    """Where people are kept: a file of one's own folder."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.name = f"the file {file.name!r}"
 
     def stamp(self) -> object:
-        """Inode, time and size: a replaced file has another inode."""
+        """Return what changes with every write, as a replaced file has another inode; None where nothing is stored."""
         try:
             found = self.file.stat()
         except FileNotFoundError:
@@ -114,22 +104,74 @@ class PeopleFile:
 
     @contextmanager
     def changing(self) -> Iterator[Callable[[bytes], None]]:
-        """Lock a file beside it: the file itself is replaced."""
+        """Hold all other writers off, and yield a function that replaces the bytes."""
         with locked(self.file.with_suffix(".lock")):
             yield lambda data: write_whole(self.file, data, durable=True)
+
+
+class PeopleTable(PeopleFile):
+    """A row of PostgreSQL, which the file of the folder begins: a revocation on one host counts on all in a moment."""
+
+    def __init__(self, address: str, project_id: str, file: Path) -> None:
+        super().__init__(file)
+        self.address, self.project_id = address, project_id
+        self.name = named_address(address)
+        self._looked, self._version = -_STALE_SECONDS, None
+
+    def stamp(self) -> object:
+        """Return the number of the last change, as of a moment ago; None where nothing is stored."""
+        age = time.monotonic() - self._looked
+        if age > _FRESH_SECONDS:
+            try:
+                self._version = self._value("version")
+                self._looked = time.monotonic()
+            except OSError:
+                if age > _STALE_SECONDS:
+                    raise
+        return self._version
+
+    def read(self) -> bytes:
+        """Return what is stored."""
+        return str(self._value("content")).encode()
+
+    def initial(self) -> bytes:
+        """Return the file of the folder, where the project has been served from it before."""
+        return super().read() if super().stamp() is not None else b""
+
+    def _value(self, column: str) -> Any:
+        with self._connection() as connection:
+            if connection.execute("SELECT to_regclass('warpgauge.people')").fetchone()[0] is None:
+                return None
+            rows = f"SELECT {column} FROM warpgauge.people WHERE place = %s"  # nosec B608  # constants only
+            row = connection.execute(rows, (self.project_id,)).fetchone()
+            return None if row is None else row[0]
+
+    @contextmanager
+    def changing(self) -> Iterator[Callable[[bytes], None]]:
+        """Hold the lock of the row, made where it is missing, until the transaction has ended."""
+        with self._connection() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"people {self.project_id}"),))
+            connection.execute(_TABLE)
+            self._looked = -_STALE_SECONDS  # what others have written meanwhile counts
+            yield lambda data: connection.execute(_WRITE, (self.project_id, data.decode()))
+        self._looked = -_STALE_SECONDS
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        try:
+            with connection_to(self.address) as connection:
+                yield connection
+        except require("psycopg", "postgres").Error as error:
+            raise OSError(one_line(error)) from error
 
 
 class People:
     """The people of a place; every look sees what other servers have written.
 
-    Parameters
-    ----------
-    store : Store
-    place : Path
-        Of the pairs; stands for the place where nothing can be stored.
+    ``place``, of the pairs, stands for them where nothing can be stored.
     """
 
-    def __init__(self, store: Store, place: Path) -> None:
+    def __init__(self, store: PeopleFile, place: Path) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._stamp: object = None
@@ -219,13 +261,12 @@ class People:
             people[name] = known.model_copy(update={"token": token_hash(secret), "role": role or known.role})
         return secret
 
-    def revoke(self, name: str) -> str:
-        """End a person's link, and return their role; what they did stays."""
+    def revoke(self, name: str) -> None:
+        """End a person's link; what they did stays."""
         with self._changing() as people:
             if name not in people:
                 raise NotFoundError("There is no registered person of that name.")
             people[name] = people[name].model_copy(update={"token": None})
-            return people[name].role
 
     def assign(self, names: Sequence[str], pairs: Sequence[str], *, remove: bool = False) -> int:
         """Assign pairs to people, or take them from them, all or none; return how many assignments have changed."""
@@ -246,10 +287,6 @@ class People:
         """Return the raters to whom a pair is assigned; a pair that stands alone is that of all."""
         people = self.content.people.items()
         return [name for name, one in people if one.role == "rater" and one.token and (alone or key in one.pairs)]
-
-    def check_ready(self) -> None:
-        """Raise while people cannot be looked up."""
-        self.content  # noqa: B018  # read now
 
 
 def _bytes(content: Content) -> bytes:

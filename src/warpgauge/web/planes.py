@@ -24,6 +24,15 @@ RAW: dict[str, object] = {
 }
 
 
+def plane_axes(grid: Grid, axis: int, index: int) -> tuple[int, int]:
+    """Return the axes along which the columns and the rows of a plane run; refuse a plane that is not there."""
+    column, row = in_plane(grid.d, axis)
+    planes = grid.size[axis] if grid.d == 3 else 1
+    if not 0 <= index < planes:
+        raise InvalidInputError(f"The image has planes 0 to {planes - 1} along {'xyz'[axis]}, not {index}.")
+    return column, row
+
+
 def in_plane(d: int, axis: int) -> tuple[int, int]:
     """Axes along which the columns and the rows of a plane run: x, y; x, z; or y, z."""
     if axis not in ((0, 1, 2) if d == 3 else (2,)):
@@ -37,10 +46,7 @@ def plane_grid(grid: Grid, axis: int, index: int, width: int, most: int | None =
 
     Rows follow, so that elements keep the shape of the pixels; ``most`` bounds the number of elements.
     """
-    column, row = in_plane(grid.d, axis)
-    planes = grid.size[axis] if grid.d == 3 else 1
-    if not 0 <= index < planes:
-        raise InvalidInputError(f"The image has planes 0 to {planes - 1} along {'xyz'[axis]}, not {index}.")
+    column, row = plane_axes(grid, axis, index)
     factor = max(1.0, grid.size[column] / width)
     if most is not None:
         factor = max(factor, math.sqrt(grid.size[column] * grid.size[row] / most))

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import math
 
-from pydantic import Field
-
-from warpgauge.display import shown_units
 from warpgauge.errors import WarpgaugeError
 from warpgauge.evaluation import Evaluation, evaluate_project
 from warpgauge.evaluation.result import PRIMARY
@@ -24,8 +21,8 @@ Evaluated = tuple[Evaluation | None, dict[str, str]]
 class TransformRow(Given):
     """A transform, and where it stands so far.
 
-    ``problem`` says why it cannot be used; the identity that is only a baseline has no maps (``mapped``). ``cells`` are
-    the values of the columns, in their order.
+    ``problem`` says why it cannot be used; the identity that is only a baseline has no maps (``mapped``). ``error`` is
+    an estimate and its interval.
     """
 
     name: str
@@ -33,15 +30,8 @@ class TransformRow(Given):
     problem: str | None
     mapped: bool
     rank: int | None = None
-    cells: list[float | str | list[float | None] | None] = Field(default_factory=list)
-
-
-class ColumnAnswer(Given):
-    """A column of the table of transforms; ``unit`` says what a value is: a length, a share, an interval and so on."""
-
-    key: str
-    head: str
-    unit: str
+    error: list[float | None] | None = None
+    best: str | None = None
 
 
 class TransformsAnswer(Given):
@@ -51,7 +41,6 @@ class TransformsAnswer(Given):
     """
 
     transforms: list[TransformRow]
-    columns: list[ColumnAnswer]
     verdict: str
     targets: str
     flags: list[str]
@@ -97,33 +86,21 @@ class Ranking:
     def table(self) -> TransformsAnswer:
         """Return the transforms, best first, and the verdict."""
         evaluation, problems = self._evaluated()
-        names = self.project.transform_names()
-        if evaluation is None:
-            rows = [self._row(name, problems.get(name)) for name in names]
-            return TransformsAnswer(
-                transforms=rows, columns=[], verdict="", targets="", flags=[], units=self.project.units
-            )
-        rows = []
-        for place, scores in enumerate(evaluation.verdict.rows, 1):
-            row = self._row(scores.name)
-            row.rank = place if scores.group else None
-            error = [_finite(value) for value in (scores.score[PRIMARY], *scores.interval[PRIMARY])]
-            row.cells = [error, evaluation.verdict.shown_probability(scores)]
-            rows.append(row)
-        ranked = {row.name for row in rows}
-        rows += [self._row(name, problems.get(name)) for name in names if name not in ranked]
-        head = f"Error, {shown_units(evaluation.units or 'px')}"
-        return TransformsAnswer(
-            transforms=rows,
-            columns=[
-                ColumnAnswer(key="error", head=head, unit="interval"),
-                ColumnAnswer(key="probability_best", head="Best", unit="text"),
-            ],
-            verdict=str(evaluation.verdict),
-            targets=f"Errors are over {evaluation.target_words}.",
-            flags=[flag.sentence for flag in evaluation.flags],
-            units=self.project.units,
-        )
+        answer = TransformsAnswer(transforms=[], verdict="", targets="", flags=[], units=self.project.units)
+        if evaluation is not None:
+            answer.verdict = str(evaluation.verdict)
+            answer.targets = f"Errors are over {evaluation.target_words}."
+            answer.flags = [flag.sentence for flag in evaluation.flags]
+            for place, scores in enumerate(evaluation.verdict.rows, 1):
+                row = self._row(scores.name)
+                row.rank = place if scores.group else None
+                row.error = [_finite(value) for value in (scores.score[PRIMARY], *scores.interval[PRIMARY])]
+                row.best = evaluation.verdict.shown_probability(scores)
+                answer.transforms.append(row)
+        ranked = {row.name for row in answer.transforms}
+        unranked = [name for name in self.project.transform_names() if name not in ranked]
+        answer.transforms += [self._row(name, problems.get(name)) for name in unranked]
+        return answer
 
     def _row(self, name: str, problem: str | None = None) -> TransformRow:
         """Return the row of a transform without any scores."""

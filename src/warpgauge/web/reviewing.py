@@ -13,7 +13,6 @@ from warpgauge.io.inside import file_name
 from warpgauge.io.landmarks.writer import write_landmarks
 from warpgauge.project import NotAllowedError, Skip
 from warpgauge.session import ListRow
-from warpgauge.session.agreement import seconds
 from warpgauge.session.queries import number_for
 from warpgauge.web.desk import Visit, Visiting
 from warpgauge.web.ranking import TransformsAnswer
@@ -43,18 +42,13 @@ class ListRowAnswer(Given):
     alpha: float | None = None
     distance: float | None = None
     mahalanobis: float | None = None
-    p: float | None = None
     outlier: bool = False
-    sentence: str = ""
     flagged: bool = False
     disabled: bool = False
     excluded: bool = False
     skipped: bool = False
     reason: str | None = None
     text: str = ""
-    generation: int
-    time: str
-    duration: float | None
 
 
 class ListAnswer(Given):
@@ -66,7 +60,6 @@ class ListAnswer(Given):
 
     rows: list[ListRowAnswer]
     detectable: float | None
-    generation: int
 
 
 class CurvePoint(Given):
@@ -88,20 +81,14 @@ class ProgressAnswer(Given):
     """Progress of the annotation; a standard deviation times ``region`` is the ± of the page."""
 
     annotations: int
-    answered: int
     placed: int
-    skipped: int
     targets: int
     mean_sd: float
     max_sd: float
     region: float
-    units: str
     curve: list[CurvePoint]
     next_gain: float | None
     stop: list[StopAnswer]
-    done: bool
-    reasons: list[str]
-    seconds: list[float]
     median_seconds: float | None
     model: str
     ranking: str | None
@@ -125,17 +112,12 @@ def _placed(row: ListRow, visit: Visit) -> ListRowAnswer:
         alpha=row.alpha,
         disabled=row.disabled,
         excluded=row.excluded,
-        generation=row.generation,
-        time=row.time,
-        duration=row.duration,
     )
     if visit.predicts:
         # Each of these gives away where the model expects the match: three distances locate it, a flag does by halves.
         answer.distance = row.distance
         answer.mahalanobis = row.mahalanobis
-        answer.p = row.p
         answer.outlier = row.flag == "outlier"
-        answer.sentence = row.sentence
         answer.flagged = row.questioned is not None
     return answer
 
@@ -151,9 +133,6 @@ def _skipped(rater: str, number: int, skip: Skip, visit: Visit) -> ListRowAnswer
         skipped=True,
         reason=skip.reason,
         text=skip.text,
-        generation=skip.generation,
-        time=skip.time,
-        duration=skip.duration,
     )
 
 
@@ -166,9 +145,8 @@ def listing(visit: Visiting) -> ListAnswer:
         rows = [_placed(row, visit) for row in session.listing(whose, viewer=visit.name)]
         rows += [_skipped(*skip, visit) for skip in session.skipped(whose, viewer=visit.name)]
         detectable = session.detectable(whose, viewer=visit.name) if visit.predicts else None
-        generation = visit.project.state.generation
     rows.sort(key=lambda row: (row.query, row.rater or ""))
-    return ListAnswer(rows=rows, detectable=detectable, generation=generation)
+    return ListAnswer(rows=rows, detectable=detectable)
 
 
 @router.get("/progress")
@@ -177,7 +155,6 @@ def progress(visit: Visiting) -> ProgressAnswer:
     whose = None if visit.person.organises else visit.name
     with visit.desk.lock:
         found = visit.session.progress(whose, viewer=visit.name)
-        times = seconds(visit.project.state, whose)
     # Who is kept from the transforms is not told what the audit says of them.
     rules = [rule for rule in found.stop_rules if visit.compares or rule.name != "decided"]
     stop = [StopAnswer(rule=rule.name, met=rule.met, sentence=rule.sentence) for rule in rules]
@@ -190,20 +167,14 @@ def progress(visit: Visiting) -> ProgressAnswer:
     curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
     return ProgressAnswer(
         annotations=found.annotations,
-        answered=found.answered,
         placed=found.placed,
-        skipped=found.skipped,
         targets=found.targets,
         mean_sd=shown(found.mean_sd),
         max_sd=shown(found.max_sd),
         region=found.region,
-        units=found.units,
         curve=[CurvePoint(annotations=count, mean_sd=shown(sd)) for count, sd in curve],
         next_gain=None if found.expected_gain is None else shown(found.expected_gain),
         stop=stop,
-        done=found.done,
-        reasons=list(found.reasons),
-        seconds=times,
         median_seconds=found.median_seconds,
         model=found.weights,
         ranking=ranking,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 import socket
 import threading
-import time
 import webbrowser
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
@@ -70,16 +69,6 @@ class Launch:
     links: list[Link]
     kept: list[str]
 
-    @property
-    def settings(self) -> ServerSettings:
-        """How it serves."""
-        return self.site.settings
-
-    @property
-    def url(self) -> str:
-        """Address without a token."""
-        return self.site.url
-
     def close(self) -> None:
         """Release the port and the projects without serving."""
         self.socket.close()
@@ -87,11 +76,12 @@ class Launch:
 
     def run(self, *, open_browser: bool = False) -> None:
         """Serve until interrupted or, from another thread, stopped."""
-        if open_browser:
-            threading.Thread(target=self._open, daemon=True).start()
+        server = self.server
+        if open_browser:  # in a thread, for a browser of the terminal takes it over; the socket listens already
+            threading.Thread(target=webbrowser.open, args=(self.links[0].url,), daemon=True).start()
         try:
             with one_blas_thread():
-                self.server.run(sockets=[self.socket])
+                server.run(sockets=[self.socket])
         except KeyboardInterrupt:
             pass
         finally:
@@ -107,8 +97,7 @@ class Launch:
         return _Server(
             uvicorn.Config(
                 create_app(self.site),
-                ssl_certfile=self.settings.certfile,
-                ssl_keyfile=self.settings.keyfile,
+                ssl_certfile=self.site.settings.certfile,
                 log_level="warning",
                 access_log=False,  # it would write the tokens of links into a log
                 server_header=False,
@@ -120,36 +109,24 @@ class Launch:
             )
         )
 
-    def _open(self) -> None:
-        while not self.server.started:
-            if self.server.should_exit:
-                return
-            time.sleep(0.05)
-        webbrowser.open(self.links[0].url)
 
-
-def prepare(place: str | Path, settings: ServerSettings | None = None, **options: Any) -> Launch:
+def prepare(place: str | Path, **options: Any) -> Launch:
     """Find the pairs of a project, a folder or a study, register raters, and bind the port.
 
-    Parameters
-    ----------
-    place : path
-    settings : ServerSettings, optional
-    **options
-        Single fields of `ServerSettings` by name, as in ``raters=["ada", "ben"]``.
+    The options are the fields of `ServerSettings`, as in ``raters=["ada", "ben"]``.
     """
-    settings = replace(settings or ServerSettings(), **options)
+    settings = ServerSettings(**options)
     site = Site(Path(place), settings)
     listening: socket.socket | None = None
     try:
         name = settings.rater or ORGANISER
-        secret = settings.token or launcher_token(site.people.id, site.place, name, renew=settings.new_links)
+        secret = launcher_token(site.people.id, site.place, name, renew=settings.new_links)
         launcher = site.people.launch(secret, name)
         listening = _bind_near(settings.host, settings.port, site.people.id)
         scheme = "http" if settings.certfile is None else "https"
         own = f"{scheme}://{_shown(settings.host)}:{listening.getsockname()[1]}"
         site.url = own if settings.public is None else str(settings.public)
-        secrets = links_of(site.people, settings.raters or (), new_links=settings.new_links)
+        secrets = links_of(site.people, settings.raters, new_links=settings.new_links)
     except BaseException:
         if listening is not None:
             listening.close()
@@ -191,23 +168,13 @@ def _shown(host: str) -> str:
 
 
 def serve(
-    place: str | Path,
-    settings: ServerSettings | None = None,
-    *,
-    open_browser: bool = True,
-    echo: Callable[[str], object] = print,
-    **options: Any,
+    place: str | Path, *, open_browser: bool = True, echo: Callable[[str], object] = print, **options: Any
 ) -> None:
     """Serve the annotator of a project, a folder or a study until interrupted; see `prepare`.
 
-    Parameters
-    ----------
-    open_browser : bool
-        Open the launcher's link in the default browser.
-    echo : callable
-        Prints a line for people.
+    The launcher's link is opened in the default browser; ``echo`` prints a line for people.
     """
-    launch = prepare(place, settings, **options)
+    launch = prepare(place, **options)
     with _interrupt_stops(launch):
         for line in announcement(launch):
             echo(line)
@@ -235,17 +202,17 @@ def _interrupt_stops(launch: Launch) -> Iterator[None]:
 def announcement(launch: Launch) -> list[str]:
     """Return the lines that tell people where to go; links go to a file where one is named."""
     first, *others = launch.links
-    file = launch.settings.links_file
+    file = launch.site.settings.links_file
     if file is not None:
         _write_links(Path(file), launch.links)
-        lines = [f"The annotator is at {launch.url} (links are in {str(file)!r})."]
+        lines = [f"The annotator is at {launch.site.url} (links are in {str(file)!r})."]
     else:
         lines = [f"The annotator is at {first.url} ({first.name}, {first.role})."]
         lines += [f"Link for {link.name} ({link.role}): {link.url}" for link in others]
-    lines += [f"{name} has a link already, which stays valid at {launch.url} ." for name in launch.kept]
+    lines += [f"{name} has a link already, which stays valid at {launch.site.url} ." for name in launch.kept]
     if others:
         lines.append("Each link holds a secret that is told only now; give each rater their own.")
-    if launch.settings.public is not None and not launch.settings.is_encrypted:
+    if launch.site.settings.public is not None and not launch.site.settings.is_encrypted:
         lines.append("Connections are not encrypted: use a trusted network, a tunnel, or a proxy with TLS.")
     lines.append("Press Ctrl-C to end; everything acknowledged is saved.")
     return lines

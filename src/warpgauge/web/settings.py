@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.files import one_line
-from warpgauge.web.people import LONGEST_TOKEN, distinct
+from warpgauge.web.people import distinct
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _PUBLIC = re.compile(
@@ -39,11 +39,6 @@ class PublicAddress:
             )
         return cls(found["origin"].lower(), found["host"].strip("[]").lower(), found["path"])
 
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether browsers speak TLS with it."""
-        return self.origin.startswith("https:")
-
     def __str__(self) -> str:
         """Address without a slash at its end."""
         return f"{self.origin}{self.path}"
@@ -59,17 +54,13 @@ class ServerSettings:
     """0 takes the place's usual one, always the same, or another one where that is not free."""
     rater: str | None = None
     """Name of whoever launches, under which their answers are logged; ``"organiser"`` by default."""
-    raters: Sequence[str] | None = ()
+    raters: Sequence[str] = ()
     """People who each get a link of their own; one who has a link already keeps it."""
     public_url: str | None = None
     """Address at which people reach the server, as in ``"https://annotate.example.org/lesion"``. Links, the host name
     that is answered to, and the origin of the page come from it, and never from what a request says."""
-    token: str | None = None
-    """The launcher's secret, at least 32 characters; by default a random one that outlives restarts."""
     certfile: str | Path | None = None
-    """Certificate with its chain in PEM form: the server then speaks TLS."""
-    keyfile: str | Path | None = None
-    """Its private key, where it is in another file."""
+    """Certificate with its chain and private key in PEM form: the server then speaks TLS."""
     mirror: str | Path | None = None
     """Folder for a second copy of the logs, to which every event is appended before it is acknowledged."""
     new_links: bool = False
@@ -80,17 +71,14 @@ class ServerSettings:
     """File for the links, which only its owner can read, instead of printing them: what a container prints is kept."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "raters", distinct(self.raters or ()))
-        if self.token is not None and not 32 <= len(self.token) <= LONGEST_TOKEN:
-            raise InvalidInputError(
-                "A token that is given must have 32 to 200 characters; leave it out for a random one."
-            )
+        object.__setattr__(self, "raters", distinct(self.raters))
         if self.public is None and not is_loopback(self.host):
             raise InvalidInputError(
                 f"A server on {self.host!r} is reached from other machines; say by which address (--public-url "
                 f"http://HOST:PORT, or https with --certfile or a proxy), or serve on 127.0.0.1."
             )
-        _check_certificate(self.certfile, self.keyfile)
+        if self.certfile is not None:
+            _check_certificate(Path(self.certfile))
 
     @cached_property
     def public(self) -> PublicAddress | None:
@@ -105,7 +93,7 @@ class ServerSettings:
     @property
     def is_encrypted(self) -> bool:
         """Whether browsers speak TLS with the server, or with the proxy before it."""
-        return self.certfile is not None if self.public is None else self.public.is_encrypted
+        return self.certfile is not None if self.public is None else self.public.origin.startswith("https:")
 
     def answers_to(self, name: str) -> bool:
         """Return whether the server answers to a host name: its public one, and this machine's own."""
@@ -130,15 +118,11 @@ def host_name(header: str) -> str:
     return parts.hostname or "" if parts.netloc == header.strip().lower() and "@" not in header else ""
 
 
-def _check_certificate(certfile: str | Path | None, keyfile: str | Path | None) -> None:
-    if certfile is None:
-        if keyfile is not None:
-            raise InvalidInputError("A key without a certificate is of no use: give --certfile as well.")
-        return
+def _check_certificate(file: Path) -> None:
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=lambda: "")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, password=lambda: "")
     except (OSError, ValueError) as error:
         raise InvalidInputError(
-            f"The certificate {Path(certfile).name!r} and its key cannot be used ({one_line(error)}); both must be PEM "
-            f"files, the key without a password."
+            f"The certificate {file.name!r} cannot be used ({one_line(error)}); the file must hold it and its key, "
+            f"both in PEM form, the key without a password."
         ) from error

@@ -30,7 +30,7 @@ from warpgauge.web.failures import NotFoundError, add_handlers
 from warpgauge.web.guard import Guard
 from warpgauge.web.pages import VERSION, VersionedFiles, page
 from warpgauge.web.pairs import Summaries
-from warpgauge.web.people import People, PeopleFile, Person, Store
+from warpgauge.web.people import People, PeopleFile, PeopleTable, Person
 from warpgauge.web.settings import ServerSettings
 
 
@@ -43,10 +43,7 @@ class ErrorAnswer(BaseModel):
 class Site:
     """The projects of a place at work.
 
-    Attributes
-    ----------
-    url : str
-        Address of the server, once it is bound; links are made of it, and never of what a request says.
+    ``url`` is the address of the server, once it is bound; links are made of it, and never of what a request says.
     """
 
     def __init__(self, place: Path, settings: ServerSettings) -> None:
@@ -62,15 +59,13 @@ class Site:
         self.summaries = Summaries(self.projects)
         self.url = ""
 
-    def _store(self) -> Store:
+    def _store(self) -> PeopleFile:
         """Return where people stand: in the database of a project that is served alone, else in a file."""
-        file = PeopleFile(self.catalogue.people_file)
+        file = self.catalogue.people_file
         only = self.catalogue.only
         document = None if only is None else read_document(only.folder)
         if document is None or document.database is None:
-            return file
-        from warpgauge.web.people_table import PeopleTable
-
+            return PeopleFile(file)
         return PeopleTable(address_in_force(document.database), document.id, file)
 
     def link(self, secret: str) -> str:
@@ -105,7 +100,7 @@ class Site:
 
     def check_ready(self) -> None:
         """Raise when people cannot be looked up, or the log of the project that was used last cannot be written."""
-        self.people.check_ready()
+        self.people.content  # noqa: B018  # read now
         desk = self.projects.latest()
         if desk is not None:
             desk.project.check_ready()
@@ -191,6 +186,7 @@ def create_app(site: Site) -> FastAPI:
     refusals: dict[int | str, dict[str, Any]] = {
         status: {"model": ErrorAnswer} for status in (400, 401, 403, 404, 411, 413, 415, 422, 503)
     }
+    refusals[409] = {"model": answering.ConflictAnswer | answering.ConfirmAnswer}
     app = FastAPI(
         title="warpgauge",
         version=__version__,

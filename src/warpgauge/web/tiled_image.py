@@ -18,8 +18,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.images import Image
 from warpgauge.web.cache import CACHE
-from warpgauge.web.planes import in_plane
-from warpgauge.web.wire import Given
+from warpgauge.web.planes import plane_axes
+from warpgauge.web.wire import Given, Numbers, Rows
 
 TILE = 256
 MOST_SHOWN = 6  # channels at once; more colours than that cannot be distinguished
@@ -31,8 +31,8 @@ class Level(Given):
     """A level of an image's pyramid."""
 
     size: list[int]
-    spacing: list[float]
-    origin: list[float]
+    spacing: Numbers
+    origin: Numbers
 
 
 class ChannelAnswer(Given):
@@ -50,9 +50,9 @@ class ImageAnswer(Given):
     """
 
     size: list[int]
-    spacing: list[float]
-    origin: list[float]
-    direction: list[list[float]]
+    spacing: Numbers
+    origin: Numbers
+    direction: Rows
     units: str
     channels: int
     dtype: Literal["uint8", "uint16"]
@@ -169,7 +169,7 @@ class TiledImage:
             offset=self.rescaling.offset,
             window=window,
             apart=channels,
-            levels=[Level(size=list(g.size), spacing=g.spacing.tolist(), origin=g.origin.tolist()) for g in levels],
+            levels=[Level.model_validate(grid) for grid in levels],
             tile=TILE,
             version=self.version,
             name=self.image.path.name,
@@ -180,12 +180,7 @@ class TiledImage:
         if not 0 <= level < self.image.levels:
             raise InvalidInputError(f"The image has levels 0 to {self.image.levels - 1}, not {level}.")
         grid = self.image.level_grid(level)
-        column, row = in_plane(grid.d, axis)
-        planes = grid.size[axis] if grid.d == 3 else 1
-        if not 0 <= index < planes:
-            raise InvalidInputError(
-                f"The image has planes 0 to {planes - 1} along {'xyz'[axis]} at level {level}, not {index}."
-            )
+        column, row = plane_axes(grid, axis, index)
         return grid.size[row], grid.size[column]
 
     def chosen(self, samples: NDArray[Any], text: str) -> NDArray[Any]:

@@ -11,37 +11,26 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.geometry import Floats
-from warpgauge.maps.dense import defined_rows
 from warpgauge.web.desk import Visiting
 from warpgauge.web.overlays import MapKind
 from warpgauge.web.planes import RAW, Axis, Channels, LevelNumber, Small, parsed_part, plane_response, shape_headers
 from warpgauge.web.tiled_image import ImageAnswer
-from warpgauge.web.wire import Given, Role, Side
+from warpgauge.web.wire import Coordinate, Given, Role, Side
 
-MOST_POINTS = 100
 UNCHANGED: dict[str, object] = {"description": "The copy that the browser has is still the same."}
 router = APIRouter()
-
-
-class Images(Given):
-    """Both images."""
-
-    fixed: ImageAnswer
-    moving: ImageAnswer
 
 
 class SettingsAnswer(Given):
     """Settings that the page needs."""
 
     hide_prediction: bool
-    blind: bool
     alpha: float
     budget: int | None
 
 
 class ProjectAnswer(Given):
-    """The project, and who the visitor is in it; ``transforms`` are none where they may not be seen (``compare``)."""
+    """The project, and who the visitor is in it; ``compare`` says whether they may see its transforms."""
 
     name: str
     d: int
@@ -51,15 +40,14 @@ class ProjectAnswer(Given):
     generation: int
     readonly: bool
     compare: bool
-    transforms: list[str]
     settings: SettingsAnswer
-    images: Images
+    images: dict[Side, ImageAnswer]
 
 
 class LinkedAnswer(Given):
-    """Points in the other image; null where there is none."""
+    """A point in the other image; null where there is none."""
 
-    points: list[list[float] | None]
+    point: list[float] | None
 
 
 @router.get("/project")
@@ -72,7 +60,6 @@ def project(visit: Visiting) -> ProjectAnswer:
             known = project.state
         finally:
             desk.lock.release()
-    settings = project.settings
     return ProjectAnswer(
         name=project.folder.resolve().name,
         d=project.d,
@@ -82,14 +69,8 @@ def project(visit: Visiting) -> ProjectAnswer:
         generation=known.generation,
         readonly=project.readonly,
         compare=visit.compares,
-        transforms=list(known.transforms) if visit.compares else [],
-        settings=SettingsAnswer(
-            hide_prediction=settings.hide_prediction,
-            blind=settings.blind,
-            alpha=settings.alpha,
-            budget=settings.budget,
-        ),
-        images=Images(fixed=desk.pictures["fixed"].describe(), moving=desk.pictures["moving"].describe()),
+        settings=SettingsAnswer.model_validate(project.settings),
+        images={side: picture.describe() for side, picture in desk.pictures.items()},
     )
 
 
@@ -122,16 +103,14 @@ def tile(side: Side, request: Request, visit: Visiting, place: Annotated[TilePla
 
 
 @router.get("/linked")
-def linked(
-    visit: Visiting,
-    points: Annotated[str, Query(max_length=4000, description="x,y;x,y or x,y,z;x,y,z")],
-    side: Annotated[Side, Query(alias="from")] = "fixed",
-) -> LinkedAnswer:
-    """Map points of one image to the other by the posterior mean, for linked views."""
+def linked(visit: Visiting, x: Coordinate, y: Coordinate, z: Coordinate | None = None) -> LinkedAnswer:
+    """Map a point of the fixed image to the other by the posterior mean."""
     visit.check_predicts()
-    mapped = visit.desk.overlays.linked(visit.posterior(), side, parsed_points(points, visit.project.d))
-    rows = zip(mapped.tolist(), defined_rows(mapped).tolist(), strict=True)
-    return LinkedAnswer(points=[row if defined else None for row, defined in rows])
+    point = [x, y] if z is None else [x, y, z]
+    if len(point) != visit.project.d:
+        raise InvalidInputError(f"A point of this project has {visit.project.d} coordinates, not {len(point)}.")
+    mapped = visit.posterior().mean(np.array([point]))[0]
+    return LinkedAnswer(point=mapped.tolist() if np.isfinite(mapped).all() else None)
 
 
 @router.get("/map/{kind}", response_class=Response, responses={200: RAW})
@@ -168,17 +147,3 @@ def warped(
     box = None if part is None else parsed_part(part)
     samples, within, grid = visit.desk.overlays.warped(visit.posterior(), axis, index, level, box, channels)
     return plane_response(samples, grid, axis, after=within.astype(np.uint8).tobytes())
-
-
-def parsed_points(text: str, d: int) -> Floats:
-    """Read ``x,y;x,y``."""
-    rows = [part.split(",") for part in text.split(";")]
-    if len(rows) > MOST_POINTS:
-        raise InvalidInputError(f"At most {MOST_POINTS} points are mapped at a time, not {len(rows)}.")
-    try:
-        points = np.array([[float(value) for value in row] for row in rows])
-    except ValueError:
-        points = np.empty((0, 0))
-    if points.shape[1:] != (d,) or not np.all(np.abs(points) <= 1e9):
-        raise InvalidInputError(f"Points must be written as {'x,y;x,y' if d == 2 else 'x,y,z;x,y,z'}, finite numbers.")
-    return points

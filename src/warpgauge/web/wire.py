@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
-from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import text_problem
-from warpgauge.project import Placement
 
 Side = Literal["fixed", "moving"]
 Role = Literal["rater", "organiser"]
@@ -47,19 +45,6 @@ class Saved(Given):
     time: str
 
 
-class SavedAnswer(Given):
-    """A write."""
-
-    saved: Saved
-
-
-class EllipseAnswer(Given):
-    """An ellipse or ellipsoid; the columns of ``axes`` are its directions."""
-
-    half_lengths: Numbers
-    axes: Rows
-
-
 Coordinate = Annotated[FiniteFloat, Field(ge=-1e12, le=1e12)]
 Element = Annotated[FiniteFloat, Field(ge=-1e24, le=1e24)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=3)]
@@ -84,15 +69,6 @@ class Based(Sent):
     """A write that names the state that its sender saw."""
 
     generation: Generation
-
-
-def drawn_placement(
-    d: int, moving: list[float], covariance: list[list[float]], alpha: float, fixed: list[float] | None = None
-) -> Placement:
-    """Return a placement that was sent; refuse another dimension than the project's."""
-    if not len(moving) == len(covariance) == d or any(len(row) != d for row in covariance):
-        raise InvalidInputError(f"A placement in this project has {d} coordinates and a {d} x {d} matrix.")
-    return Placement.drawn(moving, covariance, alpha=alpha, fixed=fixed)
 
 
 def rough(value: float) -> float:

@@ -143,7 +143,7 @@ test("a prediction's region is the one that the server gives, whatever its covar
   const [c, s] = [0.8, 0.6];
   const axes = [[c, -s, 0], [s, c, 0], [0, 0, 1]];
   const prediction = { mean: [1, 2, 3], covariance: ellipsoid.ballMark([0, 0, 0], 1, 0.01).shape, alpha: 0.01, outside: false };
-  const mark = ellipsoid.markFromPrediction({ ...prediction, ellipse: { half_lengths: [5, 2, 1], axes } });
+  const mark = ellipsoid.markFromPrediction({ ...prediction, half_lengths: [5, 2, 1], axes });
   // By hand: 25 u u' + 4 v v' + 1 w w' with u = (0.8, 0.6, 0), v = (-0.6, 0.8, 0).
   close(mark.shape, [[17.44, 10.08, 0], [10.08, 11.56, 0], [0, 0, 1]]);
   close(mark.point, [1, 2, 3]);

@@ -133,7 +133,7 @@ export class Annotator {
     const what = query.radius > 0 ? "Mark something you recognise in the circle, in both images." : `Where is ${query.name || "this place"}? Click it in the other image.`;
     if (query.answer?.kind === "place" && !off) this.say("Your earlier answer. Change it and press Enter, or leave it as it is.");
     else if (query.answer?.kind === "skip") this.say(`${off}You skipped this one (${query.answer.reason.replaceAll("_", " ")}). ${what}`);
-    else if (query.prediction?.outside && !this.stage.withheld) this.say(`${off}It is expected outside the other image: press S if it is not there.`, "warning");
+    else if (query.prediction && !query.prediction.inside && !this.stage.withheld) this.say(`${off}It is expected outside the other image: press S if it is not there.`, "warning");
     else this.say(off + what);
   }
 
@@ -185,9 +185,10 @@ export class Annotator {
   /** Show where the model expects the match of a chosen place, where that may be seen. @param {Vector} point_world */
   async lookThere(point_world) {
     if (this.stage.withheld) return;
+    const at = point_world.map((value, k) => `${"xyz"[k]}=${value}`).join("&");
     let there = null;
     try {
-      there = (await this.api.get(`/api/linked?from=fixed&points=${encodeURIComponent(point_world.join(","))}`)).points[0];
+      there = (await this.api.get(`/api/linked?${at}`)).point;
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
     }
@@ -238,18 +239,16 @@ export class Annotator {
     const { own, mark } = this.store.state;
     if (!own || !mark) return;
     const { delivery } = this;
-    const body = { fixed: own, moving: mark.point, ...certaintyOf(mark), duration: delivery.watch.seconds, generation: delivery.generation, confirmed };
+    const body = { fixed: own, point: mark.point, ...certaintyOf(mark), duration: delivery.watch.seconds, generation: delivery.generation, confirmed };
     await delivery.sending(async () => {
-      const { saved } = await delivery.asked(() => this.api.post("/api/volunteer", body), () => this.volunteer(true));
-      delivery.wrote({ saved, next: await this.api.get("/api/query") });
+      delivery.wrote(await delivery.asked(() => this.api.post("/api/volunteer", body), () => this.volunteer(true)));
     });
   }
 
   /** Go on without the guided start. */
   async skipStart() {
     await this.delivery.sending(async () => {
-      const { saved } = await this.api.post("/api/start/skip", { generation: this.delivery.generation });
-      this.delivery.wrote({ saved, next: await this.api.get("/api/query") });
+      this.delivery.wrote(await this.api.post("/api/start/skip", { generation: this.delivery.generation }));
     });
   }
 
@@ -324,10 +323,10 @@ export class Annotator {
   /** @param {"undo" | "redo"} verb @param {(changed: Query | Done) => Promise<void>} show */
   async stored(verb, show) {
     await this.delivery.sending(async () => {
-      const { saved, query } = await this.api.post(`/api/${verb}`, { generation: this.delivery.generation });
+      const { saved, next } = await this.api.post(`/api/${verb}`, { generation: this.delivery.generation });
       this.marks.dropDraft();
       this.store.set({ saved });
-      await show(query);
+      await show(next);
       this.delivery.written();
     });
   }

@@ -37,8 +37,7 @@ export function markFromCovariance(point, covariance, alpha) {
  * The region of a prediction as the server gives it: how far it reaches for its alpha depends on the model's tails.
  * @param {Prediction} prediction @returns {Mark}
  */
-export function markFromPrediction({ mean, ellipse, alpha }) {
-  const { half_lengths: lengths, axes } = ellipse;
+export function markFromPrediction({ mean, half_lengths: lengths, axes, alpha }) {
   const squares = lengths.map((length, i) => lengths.map((_, j) => (i === j ? length * length : 0)));
   return { point: mean, shape: congruence(axes, squares), alpha, hints: {} };
 }

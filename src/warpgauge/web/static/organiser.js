@@ -107,7 +107,7 @@ export function Organiser({ annotator }) {
   const act = async (place, act, body, at = generation) => {
     let saved = null;
     const done = await trying(async () => {
-      ({ saved } = await api.post(`/api/locations/${place.query}/${act}`, { ...body, generation: at }));
+      saved = await api.post(`/api/locations/${place.query}/${act}`, { ...body, generation: at });
       store.set({ saved });
       say("Saved.");
       delivery.written();
@@ -128,7 +128,7 @@ export function Organiser({ annotator }) {
   };
   return html`
     ${progress?.ranking && html`<p class="verdict">${progress.ranking}</p>`}
-    <${People} annotator=${annotator} raters=${work.raters} unit=${unit} say=${say} read=${read} />
+    <${People} annotator=${annotator} raters=${work.raters} settled=${open.length === 0} unit=${unit} say=${say} read=${read} />
     ${work.raters.raters.every(({ placed }) => placed === 0) && html`<p class="row">
       <button type="button" data-act="choose" onClick=${() => (choosing ? store.set({ choosing: null }) : void annotator.choosePlace(null))}>
       ${choosing ? "Enough places" : "Choose places"}</button>
@@ -144,8 +144,8 @@ export function Organiser({ annotator }) {
     <h2>Download</h2><${Takeaway} stage=${stage} />`;
 }
 
-/** @param {{annotator: Annotator, raters: Work["raters"], unit: string, say: (words: string) => void, read: () => Promise<boolean>}} properties */
-function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit, say, read }) {
+/** @param {{annotator: Annotator, raters: Work["raters"], settled: boolean, unit: string, say: (words: string) => void, read: () => Promise<boolean>}} properties */
+function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, settled, unit, say, read }) {
   const { stage } = annotator;
   const { budget } = stage.project.settings;
   const { home } = document.documentElement.dataset;
@@ -172,7 +172,7 @@ function People({ annotator, raters: { raters, pooled_sd: pooled, sealed }, unit
       <progress max=${most} value=${one.placed} aria-label=${`Marks placed by ${one.name}`}></progress>
       <span>${workOf(one, budget)}</span>
       ${certificateWords(one.certificate, unit).map((words) => html`<span data-certificate>${words}</span>`)}
-      ${one.bias && html`<span class="quiet">typically ${rounded(Math.hypot(...one.bias))} ${unit} off from the others on average</span>`}
+      ${settled && one.bias && html`<span class="quiet">typically ${rounded(Math.hypot(...one.bias))} ${unit} off from the others on average</span>`}
       ${one.name !== stage.project.rater && html`<div class="row">
         <button type="button" data-act="link" onClick=${() => void register({ action: "add", name: one.name, role: one.role === "organiser" ? one.role : "rater" })}>${one.has_link ? "New link" : "Link"}</button>
         ${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => void register({ action: "revoke", name: one.name })}>Revoke</button>`}</div>`}</div>`)}</div>
@@ -234,7 +234,7 @@ function Judging({ place, unit, named, act, keep }) {
       const state = mark.disabled ? "switched off by its rater" : mark.excluded ? "excluded" : "";
       return html`<tr key=${mark.rater} class=${mark.excluded ? "off" : ""} data-mark=${letter}>
         <td><span class="disagree" style=${{ background: RATER_COLOURS[k % RATER_COLOURS.length] }}></span>${named ? mark.rater : `Rater ${letter}`}
-          <div class="note">± ${sizeInWords(markFromCovariance(mark.point, mark.covariance, mark.alpha))}${fused && marks.length > 1 && `, ${rounded(distance(mark.point, fused.point))} away`} ${unit}${state && `, ${state}`}</div></td>
+          <div class="note">± ${sizeInWords(markFromCovariance(mark.point, mark.covariance, mark.alpha))} ${unit}${fused && marks.length > 1 && `, ${rounded(distance(mark.point, fused.point))} ${unit} away`}${state && `, ${state}`}</div></td>
         <td><div class="row">
           ${button("keep", `Keep ${letter}`, () => keep(place, mark))}${button(mark.excluded ? "include" : "exclude", mark.excluded ? "Put back" : "Exclude", () => act(place, mark.excluded ? "include" : "exclude", { rater: mark.rater }))}${button("ask", "Ask again", () => act(place, "ask_again", { rater: mark.rater }))}</div></td></tr>`;
     })}</tbody></table>

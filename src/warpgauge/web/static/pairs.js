@@ -12,8 +12,9 @@ const LIVE = 5000; // milliseconds between two looks at what the raters do
 const SHOWN = 100; // rows at first, and with each "more"
 const PARCEL = 500; // pairs in one request
 
-/** What is left, in words. @param {OwnPair[]} pairs @param {number} done */
-function leftInWords(pairs, done) {
+/** What is left, in words. @param {OwnPair[]} pairs */
+function leftInWords(pairs) {
+  const done = pairs.filter((pair) => pair.left === 0).length;
   if (!pairs.length) return "No pairs are assigned to you yet. The organiser assigns them; this page then shows them by itself.";
   const left = pairs.reduce((sum, pair) => sum + (pair.left ?? 0), 0);
   const counted = pairs.some((pair) => pair.left !== null);
@@ -42,10 +43,10 @@ function Name({ pair }) {
 }
 
 /** A rater's own pairs. @param {{mine: OwnPairs}} properties */
-function Mine({ mine: { pairs, done } }) {
+function Mine({ mine: { pairs } }) {
   const next = nextPair(pairs);
   const when = (/** @type {string | null} */ time) => (time ? new Date(time).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : "–");
-  return html`<h2>Your pairs</h2><p id="left">${leftInWords(pairs, done)}</p>
+  return html`<h2>Your pairs</h2><p id="left">${leftInWords(pairs)}</p>
     ${next && html`<p><a class="button primary" id="next" href=${next.address}>${next.last ? `Go on with ${next.name}` : `Begin with ${next.name}`}
       </a></p>`}
     ${pairs.length > 0 && html`<div class="scroll"><table><thead><tr>
@@ -88,7 +89,7 @@ function All({ all, server }) {
       ${["Pair", "Raters", "Placed", "Skipped"].map((head) => html`<th>${head}</th>`)}</tr></thead>
       <tbody>${wanted.slice(0, most).map((pair) => html`<${PairRow} key=${pair.key} pair=${pair} chosen=${chosen.has(pair.key)} choose=${(/** @type {boolean} */ on) => choose([pair], on)} />`)}</tbody></table></div>
     ${wanted.length > most && html`<button type="button" onClick=${() => setMost(most + 10 * SHOWN)}>Show more (${wanted.length - most})</button>`}
-    <${People} people=${raters} chosen=${[...chosen]} server=${server} />`;
+    <${People} people=${raters} pairs=${pairs} chosen=${[...chosen]} server=${server} />`;
 }
 
 /** @param {{pair: Pair, chosen: boolean, choose: (on: boolean) => void}} properties */
@@ -103,8 +104,8 @@ function PairRow({ pair, chosen, choose }) {
       </td></tr>`;
 }
 
-/** Who gets which pair, and the links of people. @param {{people: Person[], chosen: string[], server: Server}} properties */
-function People({ people, chosen, server: { api, read } }) {
+/** Who gets which pair, and the links of people. @param {{people: Person[], pairs: Pair[], chosen: string[], server: Server}} properties */
+function People({ people, pairs, chosen, server: { api, read } }) {
   const [note, say] = useState("");
   const [picked, pick] = useState(/** @type {string[]} */ ([]));
   const [name, setName] = useState("");
@@ -112,6 +113,7 @@ function People({ people, chosen, server: { api, read } }) {
   const [links, setLinks] = useState(/** @type {{name: string, link: string}[]} */ ([]));
   const names = people.filter((one) => one.has_link && one.role === "rater").map((one) => one.name);
   const counted = (/** @type {number} */ changed) => `${changed} ${changed === 1 ? "assignment" : "assignments"} changed.`;
+  const sum = (/** @type {string} */ who, /** @type {"placed" | "skipped"} */ what) => pairs.reduce((total, pair) => total + (pair.work[who]?.[what] ?? 0), 0);
   /** Do it, and say what came of it. @param {() => Promise<string>} work */
   const tell = async (work) => {
     try {
@@ -143,10 +145,10 @@ function People({ people, chosen, server: { api, read } }) {
     <h2>People</h2>
     <div class="scroll"><table><thead><tr>${["Name", "Role", "Pairs", "Placed", "Skipped", "Link"].map((head) => html`<th>${head}</th>`)}</tr></thead>
       <tbody>${people.map((one) => html`
-      <tr key=${one.name} data-person=${one.name}><td>${one.name}</td><td>${one.role}</td><td class="figure">${one.pairs}</td><td class="figure">
-        ${one.placed}</td><td class="figure">${one.skipped}</td>
+      <tr key=${one.name} data-person=${one.name}><td>${one.name}</td><td>${one.role}</td><td class="figure">${pairs.filter((pair) => pair.raters.includes(one.name)).length}</td>
+        <td class="figure">${sum(one.name, "placed")}</td><td class="figure">${sum(one.name, "skipped")}</td>
         <td><button type="button" data-act="link" onClick=${() => person(one.name, "add", one.role)}>${one.has_link ? "New link" : "Make a link"}
-          </button>${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => person(one.name, "revoke", one.role)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>
+          </button> ${one.has_link && html`<button type="button" data-act="revoke" onClick=${() => person(one.name, "revoke", one.role)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>
     <p><input type="text" placeholder="Name" maxlength="100" aria-label="Name of a person" value=${name} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /> <select aria-label="Role" onChange=${(/** @type {any} */ event) => setRole(event.target.value)}>${["rater", "organiser"].map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select> <button type="button" data-act="invite" onClick=${() => person(name.trim(), "add", role)}>Invite with a link</button></p>
     <div class="choices" id="links">${links.map((one) => html`<div key=${one.link}><span>Link for ${one.name} (shown only now): </span>
       <button type="button" onClick=${() => void navigator.clipboard.writeText(one.link)}>Copy</button>
@@ -163,7 +165,7 @@ async function open() {
     const mine = await api.get("/api/mine");
     api.visitor = { "X-Warpgauge-Visitor": encodeURIComponent(mine.rater) };
     const organises = mine.role === "organiser";
-    byId("who").textContent = `${mine.rater}, ${mine.role}`;
+    byId("who").textContent = mine.rater === mine.role ? mine.rater : `${mine.rater}, ${mine.role}`;
     byId("mine").hidden = organises && !mine.pairs.length;
     render(html`<${Mine} mine=${mine} />`, byId("mine"));
     byId("all").hidden = !organises;

@@ -6,11 +6,12 @@ import { extentOf, number, rounded, unitName } from "./words.js";
 
 /** @import { Stage } from "./stage.js" */
 /** @import { Progress as ProgressAnswer } from "./types.js" */
-/** @import { TransformRow, TransformsAnswer as Transforms } from "./wire.js" */
-/** @typedef {TransformRow["cells"][number]} Cell */
+/** @import { TransformsAnswer as Transforms } from "./wire.js" */
 
 /** Answers before it is said how well matches are known. */
 const ENOUGH = 3;
+/** Share of the image beyond which a match is not known at all. */
+const KNOWN = 1 / 4;
 
 /**
  * How far the work has come, without statistics.
@@ -18,7 +19,7 @@ const ENOUGH = 3;
  */
 export function progressInWords(progress, units, largest = Infinity) {
   const { mean_sd: now, max_sd: worst, curve, region } = progress;
-  if (now === null || progress.annotations < ENOUGH || now * region > largest / 4) return ["How well matches are known is not known yet: every answer helps."];
+  if (now === null || progress.annotations < ENOUGH || now * region > KNOWN * largest) return ["How well matches are known cannot be said yet: every answer helps."];
   const within = (/** @type {number} */ sd) => `± ${rounded(sd * region)} ${units}`;
   const words = [`A typical match is known to ${within(now)}${worst === null ? "" : `, the least certain one to ${within(worst)}`}.`];
   const back = [...curve].reverse().find((entry) => entry.annotations <= progress.annotations - 10);
@@ -34,7 +35,8 @@ export function Progress({ stage }) {
   const { progress } = useStore(stage.store, ["progress"]);
   if (!progress) return html`<p class="quiet">One moment…</p>`;
   const units = unitName(stage.images.fixed.units);
-  const curve = progress.curve.filter(({ annotations }) => annotations >= ENOUGH).map((entry) => [entry.annotations, entry.mean_sd * progress.region]);
+  const largest = extentOf(stage.images.fixed);
+  const curve = progress.curve.map((entry) => [entry.annotations, entry.mean_sd * progress.region]).filter(([annotations, sd]) => annotations >= ENOUGH && sd <= KNOWN * largest);
   const gains = progress.stop.filter(({ rule }) => rule === "gain");
   const ruled = (/** @type {ProgressAnswer["stop"][number]} */ { rule, met, sentence }) => `${met ? "✓" : "○"} ${rule === "gain" ? (met ? "The next answer would bring little." : "The next answer still brings something.") : sentence}`;
   return html`<h2>When to stop</h2>
@@ -43,7 +45,7 @@ export function Progress({ stage }) {
     ${progress.ranking && html`<p>${progress.ranking}</p>`}
     <h2>How well a typical match is known</h2>
     <p>${progress.placed} ${progress.placed === 1 ? "mark" : "marks"} placed.</p>
-    ${progressInWords(progress, units, extentOf(stage.images.fixed)).map((sentence) => html`<p>${sentence}</p>`)}
+    ${progressInWords(progress, units, largest).map((sentence) => html`<p>${sentence}</p>`)}
     ${curve.length > 1 && html`<${Chart} points=${curve} across="marks" up=${units} />`}
     <details><summary>For statisticians</summary>
       <p class="quiet">Expected information of the next answer: ${number(progress.next_gain)} nats. Uncertainty over ${progress.targets} targets. ${progress.model} ${gains.map(({ sentence }) => sentence).join(" ")}</p></details>`;
@@ -80,27 +82,20 @@ export function Compare({ stage }) {
     };
   }, [saved]);
   if (!answer) return html`<p class="quiet">Comparing the registration results…</p>`;
-  const { transforms, columns, verdict, targets, flags, units } = answer;
+  const { transforms, verdict, targets, flags, units } = answer;
   if (transforms.length === 0) return html`<p class="quiet">No registration result has been added yet. Once there is one, it is compared here.</p>`;
   const chosen = (/** @type {string} */ name) => map?.kind === "blended" && map.transform === name;
   const choose = (/** @type {string} */ name) => stage.store.set({ map: chosen(name) ? null : { kind: "blended", transform: name } });
+  const words = (/** @type {number | null} */ value) => (value === null ? "–" : rounded(value));
   const uncertain = map?.kind === "entropy";
   return html`<div class="verdict">${verdict.split("\n").map((line) => html`<div key=${line}>${line}</div>`)}</div>
-    <div class="scroll"><table class="compare"><thead><tr><th>Result</th>${columns.map(({ head }) => html`<th class="num">${head}</th>`)}<th>Map</th>
+    <div class="scroll"><table class="compare"><thead><tr><th>Result</th><th class="num">Error, ${unitName(units)}</th><th class="num">Best</th><th>Map</th>
       </tr></thead>
       <tbody>${transforms.map((entry) => html`<tr key=${entry.name}><td title=${entry.description}>
         ${entry.rank === null ? "" : `${entry.rank}. `}${entry.name}${entry.problem && html`<div class="flag">${entry.problem}</div>`}</td>
-        ${columns.map(({ unit }, k) => html`<td class="num"><${CellWords} unit=${unit} value=${entry.cells[k] ?? null} /></td>`)}
+        <td class="num">${entry.error ? html`${words(entry.error[0])}<div class="note">${entry.error.slice(1).map(words).join(" to ")}</div>` : "–"}</td><td class="num">${entry.best ?? "–"}</td>
         <td>${entry.mapped && html`<button type="button" data-map=${entry.name} aria-pressed=${chosen(entry.name)} onClick=${() => choose(entry.name)}>Map</button>`}</td></tr>`)}</tbody></table></div>
     ${flags.map((sentence) => html`<p class="flag clip" title=${sentence}>${sentence}</p>`)}
-    <p class="quiet">${targets} Error: root mean square distance from the true match (${unitName(units)}), with its interval. Best: probability of being the best of these.</p>
+    <p class="quiet">${targets} Error: root mean square distance from the true match, with its interval. Best: probability of being the best of these.</p>
     <button type="button" data-map="entropy" aria-pressed=${uncertain} onClick=${() => stage.store.set({ map: uncertain ? null : { kind: "entropy", transform: null } })}>Map of how well matches are known</button>`;
-}
-
-/** What a cell of the table shows, by what its column holds. @param {{unit: string, value: Cell}} properties */
-function CellWords({ unit, value }) {
-  const words = (/** @type {number | null | undefined} */ one) => (one === null || one === undefined ? "–" : rounded(one));
-  if (Array.isArray(value)) return html`${words(value[0])}<div class="note">${value.slice(1).map(words).join(" to ")}</div>`;
-  if (typeof value !== "number") return value ?? "–";
-  return unit === "share" || unit === "probability" ? `${Math.round(100 * value)} %` : words(value);
 }
