@@ -124,6 +124,15 @@ def test_the_wheel_holds_the_package_and_not_the_studies(tmp_path: Path) -> None
     assert "registration_sets.py" not in {name.rpartition("/")[2] for name in packed}
 
 
+def test_every_defect_that_is_tried_stands_in_the_table_of_the_tests() -> None:
+    """tests/README.md says which test finds which defect; ``make mutants`` proves it."""
+    tests = ROOT / "tests"
+    table = (tests / "README.md").read_text("utf-8")
+    for defect in tomllib.loads((tests / "mutants.toml").read_text("utf-8")).values():
+        assert f"| {defect['what']} |" in table
+        assert all((tests / one.partition("::")[0]).exists() for one in defect["tests"])
+
+
 def test_one_version_everywhere() -> None:
     """Package, citation and the changelog's newest entry, which is dated unless it is to be released."""
     newest = re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
