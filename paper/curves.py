@@ -17,9 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 import warpgauge as wg
 from paper.datasets import DATASETS, Floats, LandmarkPair
 from paper.experiment import Result
-from warpgauge.core import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import norm_name
 from warpgauge.maps import OKABE_ITO
 
 # Number of scales of the bundle: the paper's for CIMA and COPDgene, else until they are about the image's size.
@@ -35,28 +33,6 @@ class Halves:
     moving: Floats
     held_fixed: Floats
     held_moving: Floats
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The sequence of questions and the error after each.
-
-    Attributes
-    ----------
-    order : list of int
-        Candidates in the order in which they were asked.
-    counts : list of int
-        Numbers of annotations after which was measured.
-    errors : dict
-        For each norm (``"1"``, ``"2"``, ``"inf"``) the error of the posterior mean at the held-out points, world units.
-    coverage : dict
-        For each level, as text, the share of held-out points inside their region.
-    """
-
-    order: list[int]
-    counts: list[int]
-    errors: dict[str, list[float]]
-    coverage: dict[str, list[float]] = field(default_factory=dict)
 
 
 def rng_for(seed: int, *stream: int) -> np.random.Generator:
@@ -113,13 +89,8 @@ def annotation_curve(
     seed: int = 0,
     first: Sequence[int] = (),
     targets: Floats | None = None,
-    assumed: Floats | None = None,
-    norms: Sequence[float] = (2,),
-    levels: Sequence[float] = (),
-    held_covariance: Floats | None = None,
-    calibrate: bool = False,
-) -> Curve:
-    """Let a strategy ask ``count`` locations and measure the posterior after each annotation.
+) -> list[float]:
+    """Let a strategy ask ``count`` locations; return the N_2 error of the posterior mean after each annotation.
 
     Parameters
     ----------
@@ -129,56 +100,23 @@ def annotation_curve(
         What the annotator would answer at every candidate: the candidates are its fixed points.
     held_fixed, held_moving : (m, d) arrays
         Points for evaluation and their true matches.
-    strategy, seed, targets, assumed
+    strategy, seed, targets
         Of the Suggester. The same seed gives the same first question to all strategies of the paper.
     first : sequence of int
         Candidates that are asked before the strategy begins.
-    norms : sequence of float
-        Norms of the error.
-    levels : sequence of float
-        Levels of the regions whose coverage is measured; ``held_covariance`` is that of the held-out matches.
-    calibrate : bool
-        Scale the covariance by leave-one-out, which the paper does not.
-
-    Returns
-    -------
-    Curve
     """
     total = len(answers) if count is None else min(count, len(answers))
     if total < 1:
         raise InvalidInputError(f"A curve needs at least one annotation, got count={count!r}.")
-    suggester = wg.Suggester(
-        prior, answers.fixed_points, targets, strategy=strategy, seed=seed, default_covariance=assumed
-    )
-    posterior = prior.condition(wg.Annotations.empty(answers.d), calibrate=calibrate)
-    errors: dict[str, list[float]] = {norm_name(p): [] for p in norms}
-    coverage: dict[str, list[float]] = {str(level): [] for level in levels}
-    order: list[int] = []
+    suggester = wg.Suggester(prior, answers.fixed_points, targets, strategy=strategy, seed=seed)
+    posterior = prior.condition(wg.Annotations.empty(answers.d))
+    errors = []
     for step in range(total):
-        asked = first[step] if step < len(first) else suggester.suggest()
-        order.append(asked)
-        suggester.record(asked, answers.covariances[asked])
-        posterior = posterior.append(answers[[asked]])
-        misses = posterior.mean(held_fixed) - held_moving
-        for p in norms:
-            errors[norm_name(p)].append(float(wg.displacement_norm(misses, p)))
-        if levels:
-            inside = _inside(posterior, held_fixed, misses, levels, held_covariance)
-            for level in levels:
-                coverage[str(level)].append(inside[level])
-    return Curve(order, list(range(1, total + 1)), errors, coverage)
-
-
-def _inside(
-    posterior: Posterior, points: Floats, misses: Floats, levels: Sequence[float], own: Floats | None
-) -> dict[float, float]:
-    from scipy.stats import chi2
-
-    d = posterior.d
-    added = np.zeros((d, d)) if own is None else own
-    covariances = posterior.covariance(points) + added + posterior.prior.noise * np.eye(d)
-    squares = np.einsum("na,na->n", misses, np.linalg.solve(covariances, misses[..., None])[..., 0])
-    return {level: float(np.mean(squares <= chi2.ppf(level, d))) for level in levels}
+        row = first[step] if step < len(first) else suggester.suggest()
+        suggester.record(row, answers.covariances[row])
+        posterior = posterior.append(answers[[row]])
+        errors.append(float(wg.displacement_norm(posterior.mean(held_fixed) - held_moving, 2)))
+    return errors
 
 
 # Numbers of annotations that sentences and tables speak of, as far as the curves reach.

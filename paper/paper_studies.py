@@ -94,7 +94,7 @@ def _by_strategy(
         strategy: annotation_curve(
             prior, answers, parts.held_fixed, parts.held_moving, strategy=strategy, seed=seed, count=count,
             first=given.first,
-        ).errors["2"]
+        )
         for strategy in STRATEGY_LABELS
     }  # fmt: skip
 
@@ -237,7 +237,7 @@ def _compute_targets(data: Path, run: Run) -> dict[str, Any]:
         curves[key] = annotation_curve(
             prior, answers, edge, truth, strategy=strategy, seed=seed, count=int(run.parameters["count"]),
             targets=edge if key == "informed" else None,
-        ).errors["2"]  # fmt: skip
+        )  # fmt: skip
     return {"curves": [curves], "weights": prior.kernel.weights}
 
 
@@ -284,7 +284,7 @@ def _by_prior(given: default_setting.Setting, run: Run, priors: Mapping[str, wg.
     curves = {
         name: annotation_curve(
             prior, given.answers, parts.held_fixed, parts.held_moving, seed=seed, count=count
-        ).errors["2"]
+        )
         for name, prior in priors.items()
     }  # fmt: skip
     return {"curves": [curves], "weights": {name: prior.kernel.weights for name, prior in priors.items()}}

@@ -85,3 +85,16 @@ def test_the_report_shows_a_planted_slip(project: Path) -> None:
     listed = [row for row in page.tables["annotation-list"][1:] if row[-1][1] == "far from all good methods"]
     assert [row[0][1] for row in listed] == ["annotation 6"]
     assert_consistent(path)
+
+
+def test_the_landmark_that_the_verdict_names_is_taken_out_and_brought_back_by_that_name(project: Path) -> None:
+    """Also after an earlier one was taken out: numbers stay those of the rows of the file."""
+    for landmark in ("2", "6"):
+        assert f"The landmark {landmark} of ann is left out" in call("undo", project, "--landmark", landmark)
+    assert "may be a wrong match" not in call("evaluate", project)
+    assert ask("evaluate", project)["annotations"] == 18
+    call("undo", project, "--rater", "ann")
+    assert "annotation 6 may be a wrong match" in call("evaluate", project)
+    call("undo", project, "--rater", "ann")
+    assert ask("evaluate", project)["annotations"] == 20
+    assert "There is no landmark '21' of organiser" in call("undo", project, "--landmark", "21", code=1)

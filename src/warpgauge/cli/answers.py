@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from warpgauge.cli.options import json_option, project_argument, rater_option
 from warpgauge.cli.output import next_steps, print_facts, print_json, quoted
+from warpgauge.display import counted, number
 from warpgauge.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -67,11 +69,23 @@ def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
     if query is None:
         click.echo(f"Nothing is left to ask: {' '.join(reasons) or 'every candidate has been asked.'}")
         return
-    shown = ("query", "point", "radius", "predicted", "predicted_sd")
-    print_facts({name: facts[name] for name in shown if name in facts})
+    of = "" if query.total is None else f" of {query.total}"
+    click.echo(f"Question {query.position}{of}: what matches {_place(query.point)} of the fixed image?")
+    if query.radius:
+        click.echo(f"  Any place within {number(query.radius)} {units} of it will do.")
+    if query.prediction is not None:
+        expected = _place(query.prediction.mean.tolist())
+        deviation = number(query.prediction.sd)
+        click.echo(
+            f"  Expected at {expected}, standard deviation {deviation} {units}, by the answers of {rater} alone."
+        )
     if audit is not None:
         click.echo(f"Audit: {audit}")
     next_steps(f"warpgauge annotate {quoted(project)}   (in Python: warpgauge.Session.place)")
+
+
+def _place(point: Sequence[float]) -> str:
+    return f"({', '.join(number(x) for x in point)})"
 
 
 @click.command(
@@ -112,24 +126,28 @@ def undo(project: Path, rater: str, landmark: str | None, imported: bool, as_jso
         hint = f"; {' and '.join(others)} {'has' if len(others) == 1 else 'have'}: add --rater {others[0]}"
         raise InvalidInputError(f"{rater} has nothing to undo{hint if others else ''}.")
     facts = {"query": saved.query, "action": saved.event.kind, "generation": saved.generation, "time": saved.time}
-    what = f"query {saved.query}"
     if saved.count > 1:
         facts["answers"] = saved.count
-        what = f"an import of {saved.count} answers"
-    if landmark is not None:
-        what = f"the landmark {landmark}"
-    print_json(facts) if as_json else click.echo(f"saved: {saved.event.kind} of {what} at {saved.time}")
+    if as_json:
+        print_json(facts)
+    elif landmark is not None:
+        click.echo(f"The landmark {landmark} of {saved.event.rater} is left out from now on.")
+        next_steps(f"warpgauge undo {quoted(project)} --rater {quoted(saved.event.rater)}   (brings it back)")
+    elif saved.count > 1:
+        click.echo(f"An import of {counted(saved.count, 'answer')} is taken back.")
+    else:
+        click.echo(f"The last action of {saved.event.rater} is taken back; it was about landmark {saved.query + 1}.")
 
 
 def _taken_out(session: Session, landmark: str, rater: str) -> Saved:
-    """Take a landmark out of the model: that of the rater, or of the only one who has it."""
+    """Take a landmark out of the model, by its name or the number that verdicts say: that of the rater, or the only."""
     from warpgauge.project import ORGANISER
 
     state = session.project.state
-    named = [query for query in state.queries if query.name == landmark]
-    if not named and landmark.isdecimal():
-        named = [query for query in state.queries if query.number == int(landmark)]
-    cells = [(who, number) for who, number in state.cells if number in {query.number for query in named}]
+    named = [query.number for query in state.queries if query.name == landmark]
+    if not named:
+        named = [query.number for query in state.queries if str(query.location + 1) == landmark]
+    cells = [(who, number) for who, number in state.cells if number in named]
     own = [(who, number) for who, number in cells if who == rater]
     found = own or (cells if rater == ORGANISER else [])
     if not found:

@@ -15,7 +15,7 @@ import numpy as np
 
 from warpgauge.cli.options import FILE, NEW, json_option, project_argument
 from warpgauge.cli.output import next_steps, note, print_facts, print_json, quoted
-from warpgauge.display import counted, number
+from warpgauge.display import counted, joined, number, text_table
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks, write_landmarks
 from warpgauge.io.landmarks.pairing import MATCHES
@@ -133,7 +133,7 @@ def import_(
         or "none found",
         "far from others": [
             f"{labels[one.mark.generation]} of {one.mark.rater} lies {one.distance:.3g} {units} from where "
-            f"{' and '.join(one.others)} marked it"
+            f"{joined(one.others)} marked it"
             for one in far
         ]
         or "none found",
@@ -177,7 +177,7 @@ def _with_uncertainty(found: Landmarks, project: Project, radius: float | None) 
     change = "" if radius is not None else " (--radius sets another)"
     return found, [
         f"{counted(int(bare.sum()), 'landmark')} without an uncertainty: each true match is taken to lie within "
-        f"{size:g} {grid.units} with {100 * (1 - settings.alpha):g} % probability{change}."
+        f"{number(size)} {grid.units} with {100 * (1 - settings.alpha):g} % probability{change}."
     ]
 
 
@@ -330,14 +330,19 @@ def add_transform(
     if as_json:
         print_json(added[0] if len(added) == 1 else added)
         return
-    width = max(map(len, named))
-    for facts in added:
+    if len(added) == 1:
+        (facts,) = added
         errors = ""
         if _ERROR in facts:
             errors = f"; mean error at the landmarks {number(facts[_ERROR])} {units}, {number(facts[_BEFORE])} without"
-        click.echo(f"{facts['name']:<{width}}  {facts['format']}, {facts['kind']}{errors}")
-        for sentence in facts["assumptions"] if len(added) == 1 else ():
+        click.echo(f"{facts['name']}: {facts['format']}, {facts['kind']}{errors}")
+        for sentence in facts["assumptions"]:
             click.echo(f"  {sentence}")
+    else:
+        rows = [[facts["name"], facts.get(_ERROR), facts["format"]] for facts in added]
+        if _BEFORE in added[0]:
+            rows.append(["(none)", added[0][_BEFORE], "error: mean at the landmarks"])
+        click.echo(text_table(["transform", f"error in {units}", "read as"], rows))
     next_steps(f"warpgauge evaluate {quoted(project)}")
 
 

@@ -178,9 +178,9 @@ def project_comparison(project: Project, transforms: Mapping[str, Any] | None = 
 
 
 def annotation_labels(project: Project, located: LocatedAnnotations) -> list[str]:
-    """Return what the user calls each annotation: its name in the file that it came from, or its number."""
+    """Return what the user calls each annotation: its name in the file that it came from, or its place's number."""
     queries = project.state.queries
-    return [queries[at].name or f"annotation {row}" for row, at in enumerate(located.locations, 1)]
+    return [queries[at].name or f"annotation {at + 1}" for at in located.locations]
 
 
 def _masked(project: Project) -> list[Flag]:
