@@ -1,4 +1,4 @@
-"""The figures of the maps: the whole map against its matrix products alone, and memory above the result."""
+"""The figures of the maps: time, and memory above the result."""
 
 from __future__ import annotations
 
@@ -6,31 +6,13 @@ import subprocess
 import sys
 
 import numpy as np
-from bench_core import EXTENT, annotations, prior, products
-from timing import Row, compare, seconds
+from bench_core import EXTENT, annotations, prior
+from timing import Row, seconds
 
 import warpgauge as wg
 
 
 def error_map() -> Row:
-    """A 2048 x 2048 error map with anisotropic noise; a covariance needs d (d + 1) / 2 products of n x L with L x L."""
-    rng = np.random.default_rng(6)
-    d = 2
-    L = 100
-    side = 2048
-    posterior = prior(d).condition(annotations(L, d, False, rng))
-    grid = wg.Grid((side, side), [EXTENT / side] * d)
-    return compare(
-        f"error map of {side} x {side}, L = {L}, anisotropic",
-        lambda: wg.error_map(posterior, lambda points: points + 1.0, grid),
-        "its three matrix products alone, in blocks over threads",
-        lambda: products(grid.count, L, d * (d + 1) // 2),
-        1.5,
-        repeats=2,
-    )
-
-
-def small_error_map() -> Row:
     rng = np.random.default_rng(11)
     posterior = prior(2).condition(annotations(100, 2, False, rng))
     grid = wg.Grid((512, 512), [EXTENT / 512] * 2)
@@ -77,4 +59,4 @@ def entropy_memory() -> Row:
 
 
 def run() -> list[Row]:
-    return [error_map(), small_error_map(), entropy_memory()]
+    return [error_map(), entropy_memory()]

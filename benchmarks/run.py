@@ -64,7 +64,7 @@ def main() -> None:
     for name in arguments.only or MODULES:
         began = time.perf_counter()
         for row in importlib.import_module(name).run():
-            rows.append({"module": name, **(row if isinstance(row, dict) else row.to_dict())})
+            rows.append({"module": name, **row.to_dict()})
             last = rows[-1]
             reached = {True: "reached", False: "MISSED", None: ""}[last.get("reached")]
             print(

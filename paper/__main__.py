@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,19 @@ import click
 from paper import NAMES, find_experiment
 from paper.experiment import compute_seconds, run_experiment
 from warpgauge.errors import WarpgaugeError
-from warpgauge.io import plain
 
 
-def _studies() -> list[dict[str, Any]]:
-    """Return each study with its summary, the folders of data that it needs and its number of runs."""
-    rows: list[dict[str, Any]] = []
+def _studies() -> list[tuple[str, str]]:
+    """Return each study with its summary and the folders of data that it needs."""
+    rows = []
     for name in NAMES:
         try:
-            one = find_experiment(name)
+            study = find_experiment(name)
         except WarpgaugeError as error:  # one study that lacks a library must not hide the others
-            rows.append({"name": name, "summary": f"cannot be loaded: {error}", "needs": "", "runs": None})
+            rows.append((name, f"cannot be loaded: {error}"))
         else:
-            rows.append({"name": name, "summary": one.summary, "needs": ", ".join(one.needs), "runs": one.default_runs})
+            needs = f" (needs {', '.join(study.needs)})" if study.needs else ""
+            rows.append((name, f"{study.summary}{needs}"))
     return rows
 
 
@@ -33,7 +32,7 @@ class _Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Studies"):
-            formatter.write_dl([(row["name"], row["summary"]) for row in _studies()])
+            formatter.write_dl(_studies())
         super().format_epilog(ctx, formatter)
 
 
@@ -43,10 +42,9 @@ class _Command(click.Command):
     epilog="""\b
 Examples:
   python -m paper strategies --data data --jobs 2 --out results
-  python -m paper strategies --data data --dataset cima --runs 100 --out results
-  python -m paper --list""",
+  python -m paper strategies --data data --dataset cima --runs 100 --out results""",
 )
-@click.argument("name", required=False)
+@click.argument("name")
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -62,20 +60,13 @@ Examples:
 @click.option(
     "--dataset", "datasets", multiple=True, help="Only this dataset of the study; may be given several times."
 )
-@click.option("--list", "show_list", is_flag=True, help="List the studies.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def command(name: str | None, show_list: bool, as_json: bool, **options: Any) -> None:
+def command(name: str, **options: Any) -> None:
     """Repeat a study of the paper, or one of ours.
 
     Writes the numbers of the study NAME to OUT/NAME.json and figures to OUT/NAME-*.png and .svg, and prints the
     findings. Finished runs are kept in OUT/runs, so you can interrupt and resume a study. The result depends on the
     data and the seed, not on the number of jobs. docs/paper describes the findings of each study.
     """
-    if show_list:
-        _print_list(as_json)
-        return
-    if name is None:
-        raise click.UsageError("Name a study, as in 'python -m paper strategies'; --list shows them all.")
     chosen = find_experiment(name)
     out = options["out"]
     if out is None:
@@ -100,26 +91,9 @@ def command(name: str | None, show_list: bool, as_json: bool, **options: Any) ->
             datasets=options["datasets"],
             progress=show,
         )
-    if as_json:
-        _print_json({"experiment": name, "sentences": findings.sentences, "numbers": findings.numbers})
-        return
     for sentence in findings.sentences:
         click.echo(sentence)
     click.echo(f"\nAll numbers: {out / name}.json (the runs took {compute_seconds(out, name):.0f} s of one core)")
-
-
-def _print_list(as_json: bool) -> None:
-    rows = _studies()
-    if as_json:
-        _print_json(rows)
-        return
-    for row in rows:
-        needs = f"; needs {row['needs']}" if row["needs"] else ""
-        click.echo(f"{row['name']:<16}{row['summary']}{needs}")
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Formatting of values for people: numbers, and tables as plain text, HTML (for notebooks), LaTeX and CSV."""
+"""Formatting of values for people: numbers, and tables as plain text, HTML (for notebooks) and CSV."""
 
 from __future__ import annotations
 
@@ -130,33 +130,6 @@ def fact(name: str, value: Any, write: Callable[[Any], str] = cell) -> str:
     return write(value)
 
 
-_LATEX = str.maketrans(
-    {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-)  # fmt: skip
-
-
-def latex_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> str:
-    """Return a table as a LaTeX ``tabular`` with booktabs rules, in a ``table`` where there is a caption."""
-
-    def line(cells: Sequence[Any]) -> str:
-        return " & ".join(cell(one).translate(_LATEX) for one in cells) + r" \\"
-
-    inner = [
-        rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
-        r"\toprule",
-        line(columns),
-        r"\midrule",
-        *map(line, rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    if not caption:
-        return "\n".join(inner) + "\n"
-    around = [r"\begin{table}", r"\centering", *inner, rf"\caption{{{caption.translate(_LATEX)}}}", r"\end{table}"]
-    return "\n".join(around) + "\n"
-
-
 def csv_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return a table as CSV with all digits; a missing value is empty."""
     return csv_text([columns, *rows])
@@ -200,7 +173,7 @@ def _is_number(text: str) -> bool:
 
 
 class Tabular(ABC):
-    """A result that is shown as a table: by ``print``, in notebooks, in LaTeX, as CSV and as a pandas DataFrame."""
+    """A result that is shown as a table: by ``print``, in notebooks, as CSV and as a pandas DataFrame."""
 
     @abstractmethod
     def table(self) -> tuple[list[str], list[list[Any]]]:
@@ -232,10 +205,6 @@ class Tabular(ABC):
 
     def _repr_html_(self) -> str:
         return html_table(*self.table(), self.title, self.sentence_after, self.sentences_before)
-
-    def to_latex(self) -> str:
-        """Return the table that ``print`` shows for LaTeX, with the rules of booktabs."""
-        return latex_table(*self.table(), self.title)
 
     def to_csv(self) -> str:
         """Return all columns of `rows` as CSV, with all digits."""

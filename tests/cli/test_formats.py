@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from command_tools import ask, call
-from warpgauge.cli.app import GROUPS, app
+from warpgauge.cli.app import COMMANDS, GROUPS, app
 from warpgauge.io.landmarks import FORMAT_NAMES
 from warpgauge.io.transforms import FORMATS
 
@@ -34,6 +34,11 @@ def test_help_has_groups_at_80_columns_and_the_bare_command_three_lines() -> Non
     assert places == sorted(places)
     assert max(map(len, text.splitlines())) <= 80
     assert "..." not in text.split("First steps:")[1]
+    for name in COMMANDS:
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
+        page = command.get_help(click.Context(command, info_name=f"warpgauge {name}", terminal_width=80))
+        assert max(map(len, page.splitlines())) <= 80, name
     for name, (_, summary) in (entry for group in GROUPS.values() for entry in group.items()):
         assert f"\n  {name} " in text
         assert summary in text

@@ -124,7 +124,7 @@ def make_cima(folder: Path, data: Path) -> Path:
 
     truth = write_field(folder / "truth.mha", waves, (-40, -40), 20, (95, 80))
     with wg.Project.open(place) as opened:
-        answer_queries(wg.Session(opened, "ann"), wg.read_transform(truth), 26, "ellipses", 1.0, 3)
+        answer_queries(wg.Session(opened, "ann"), wg.read_transform(truth), 26, 1.0, 3)
     add_transforms(place, {
         "affine": write_matrix(folder / "affine.txt", affine),
         "rough": write_matrix(folder / "rough.txt", rough),

@@ -27,7 +27,7 @@ Examples:
   warpgauge annotate lesion --raters ann,bob
   warpgauge annotate lungs --raters ann,bob,cy      (all projects of a folder)
   warpgauge annotate study.toml --raters ann,bob
-  warpgauge annotate lesion --port 8765 --public-url https://annotate.example.org --links-file links.txt
+  warpgauge annotate lesion --port 8765 --public-url https://example.org
   warpgauge annotate lesion --mirror /backup/warpgauge
   warpgauge annotate lesion --raters ann,bob --controls known.csv"""
 )

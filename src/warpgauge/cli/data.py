@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from warpgauge.cli.options import FILE, NEW, json_option, project_argument
+from warpgauge.cli.options import (
+    FILE,
+    NEW,
+    convention_option,
+    direction_option,
+    json_option,
+    landmark_format_option,
+    project_argument,
+    transform_format_option,
+)
 from warpgauge.cli.output import next_steps, note, print_facts, print_json, quoted
 from warpgauge.display import counted, joined, number, text_table
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
-from warpgauge.io.landmarks import FORMAT_NAMES, Landmarks, write_landmarks
+from warpgauge.io.landmarks import Landmarks, write_landmarks
 from warpgauge.io.landmarks.pairing import MATCHES
-from warpgauge.io.transforms import FORMATS, AmbiguousFieldError
-from warpgauge.io.transforms.arrays import CONVENTIONS
+from warpgauge.io.transforms import AmbiguousFieldError
 
 if TYPE_CHECKING:
     from warpgauge.io.transforms import Transform
@@ -39,7 +47,7 @@ Examples:
 @click.argument("file", type=FILE)
 @click.argument("moving_file", type=FILE, required=False)
 @click.option("--rater", help="Who placed them, if the file does not state it.")
-@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format; detected by default.")
+@landmark_format_option
 @click.option("--frame", help="What the numbers are: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--scale", type=float, help="Multiply the numbers by this.")
 @click.option(
@@ -202,7 +210,7 @@ Examples:
 @click.argument("moving_out", type=NEW, required=False)
 @click.option("--rater", help="Only landmarks of this rater; all raters by default.")
 @click.option("--fused", is_flag=True, help="Write what the model uses: one annotation per location, raters fused.")
-@click.option("--format", "format_", type=click.Choice(FORMAT_NAMES), help="Format; by the file name if not given.")
+@landmark_format_option
 @click.option("--frame", help="Frame to write, where the format has a choice.")
 @click.option("--lossy", is_flag=True, help="Leave out what the format cannot hold, and say what that was.")
 @json_option
@@ -255,16 +263,16 @@ def export(
 Examples:
   warpgauge add-transform lesion bspline TransformParameters.1.txt
   warpgauge add-transform lesion affine=affine.tfm bspline=bspline.h5
-  warpgauge add-transform lesion results/*.h5                 (named as their files)
-  warpgauge add-transform lesion ants 1Warp.nii.gz 0GenericAffine.mat   (a chain)
+  warpgauge add-transform lesion results/*.h5     (named as their files)
+  warpgauge add-transform lesion ants 1Warp.nii.gz 0Affine.mat   (a chain)
   warpgauge add-transform lesion full-size transform.h5 --scale 0.25
   warpgauge add-transform lung vxm disp.npz --convention learn2reg""",
 )
 @project_argument
 @click.argument("files", nargs=-1, required=True, metavar="NAME FILE... | NAME=FILE... | FILE...")
-@click.option("--format", "format_", type=click.Choice(sorted(FORMATS)), help="Format; detected by default.")
-@click.option("--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What the file maps.")
-@click.option("--convention", type=click.Choice(CONVENTIONS), help="What vectors are, if the file does not state it.")
+@transform_format_option
+@direction_option
+@convention_option
 @click.option("--axes", help="Order of the axes of an array, if two fit: zyx or xyz.")
 @click.option("--frame", help="Frame of the vectors, if the file does not state it.")
 @click.option("--scale", type=float, help="Multiply coordinates: 0.25 for a transform of images four times as large.")

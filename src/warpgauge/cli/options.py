@@ -11,7 +11,9 @@ import click
 import numpy as np
 
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.transforms import AffineTransform, read_transform
+from warpgauge.io.landmarks import FORMAT_NAMES
+from warpgauge.io.transforms import FORMATS, AffineTransform, read_transform
+from warpgauge.io.transforms.arrays import CONVENTIONS
 from warpgauge.project import Project
 from warpgauge.project.permission import VARIABLE
 
@@ -64,6 +66,29 @@ rater_option = click.option(
     show_default=True,
     envvar="WARPGAUGE_RATER",
     help="Name of the rater; the variable WARPGAUGE_RATER changes the default.",
+)
+landmark_format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMAT_NAMES),
+    metavar="NAME",
+    help="Format of the landmarks; by the file if not given. warpgauge info --formats lists them.",
+)
+transform_format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(sorted(FORMATS)),
+    metavar="NAME",
+    help="Format of the transforms; by the file if not given. warpgauge info --formats lists them.",
+)
+direction_option = click.option(
+    "--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What the transforms map."
+)
+convention_option = click.option(
+    "--convention",
+    type=click.Choice(CONVENTIONS),
+    metavar="NAME",
+    help=f"Of fields, what vectors are, if no file says it: {', '.join(CONVENTIONS)}.",
 )
 set_option = click.option(
     "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; docs/project.md lists them."

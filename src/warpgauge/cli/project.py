@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   warpgauge new lesion --fixed he.png --moving ki67.png
-  warpgauge new lung --fixed inhale.nii.gz --moving exhale.nii.gz --fixed-mask lungs.nii.gz --copy
-  warpgauge new chest --fixed inhale.nii.gz --moving exhale.nii.gz --regions lungs.nii.gz
-  warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --targets labels:aseg.nii.gz:17,53
-  warpgauge new brain --fixed t1.nii.gz --moving patient.nii.gz --named afids.fcsv
+  warpgauge new lung --fixed in.nii --moving ex.nii --fixed-mask m.nii --copy
+  warpgauge new chest --fixed in.nii --moving ex.nii --regions lungs.nii
+  warpgauge new brain --fixed a.nii --moving b.nii --targets labels:c.nii:17
+  warpgauge new brain --fixed t1.nii.gz --moving t2.nii.gz --named afids.fcsv
   warpgauge new trial --fixed a.nii.gz --moving b.nii.gz --audit 0.25
-  warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um --set hide-prediction=true"""
+  warpgauge new pair --fixed a.png --moving b.png --spacing 3.48 --units um"""
 )
 @click.argument("project", type=NEW)
 @click.option("--fixed", type=EXISTING, required=True, help="Fixed image.")

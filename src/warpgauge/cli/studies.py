@@ -17,8 +17,8 @@ from warpgauge.io.files import replace_text
     epilog="""\b
 Examples:
   warpgauge new-study anhir.toml --like anhir --data dataset_medium.csv
-  warpgauge new-study lung.toml --like learn2reg --data LungCT/LungCT_dataset.json
-  warpgauge new-study acrobat.toml --like acrobat --data acrobat_points.csv --sd 8""",
+  warpgauge new-study lung.toml --like learn2reg --data LungCT_dataset.json
+  warpgauge new-study acrobat.toml --like acrobat --data points.csv --sd 8""",
 )
 @click.argument("study", type=NEW)
 @click.option(
@@ -66,8 +66,8 @@ def new_study(study: Path, like: str, data: Path, sd: float | None, as_json: boo
 Examples:
   warpgauge benchmark study.toml --out results --jobs 2
   warpgauge benchmark study.toml --out results --scheduler tcp://10.0.0.1:8786
-  warpgauge benchmark study.toml --report study.html --leaderboard leaderboard.html
-  warpgauge benchmark study.toml --check submissions/team   (nothing is scored)"""
+  warpgauge benchmark study.toml --report study.html --leaderboard board.html
+  warpgauge benchmark study.toml --check team   (nothing is scored)"""
 )
 @trust_option
 @click.argument("study", type=FILE)
@@ -111,9 +111,7 @@ def benchmark(
             report_path(page)  # before anything is computed
     folder = out or results_folder(study)
     with progress("evaluating pairs") as show:
-        result = run_study(
-            study, folder, workers=jobs, scheduler=scheduler, fresh=fresh, progress=lambda at: show(at.done, at.total)
-        )
+        result = run_study(study, folder, workers=jobs, scheduler=scheduler, fresh=fresh, progress=show)
     replace_text(folder / "study.json", result.to_json())
     if report is not None:
         write_study_report(report, result)

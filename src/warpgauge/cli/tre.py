@@ -7,11 +7,17 @@ from typing import Any
 
 import click
 
-from warpgauge.cli.options import EXISTING, FILE, NEW_FILE, json_option
+from warpgauge.cli.options import (
+    EXISTING,
+    FILE,
+    NEW_FILE,
+    convention_option,
+    direction_option,
+    json_option,
+    transform_format_option,
+)
 from warpgauge.cli.output import paragraph, print_json
 from warpgauge.errors import InvalidInputError
-from warpgauge.io.transforms import FORMATS
-from warpgauge.io.transforms.arrays import CONVENTIONS
 from warpgauge.io.transforms.reader import Direction
 
 
@@ -28,8 +34,8 @@ class _Tre(click.Command):
 Examples:
   warpgauge tre fixed.txt moving.txt TransformParameters.1.txt
   warpgauge tre pairs.csv affine.tfm bspline.h5 --per-landmark errors.csv
-  warpgauge tre case1_T00.txt case1_T50.txt field.mha --spacing 0.97,0.97,2.5 --size 256,256,94
-  warpgauge tre fixed.mrk.json moving.mrk.json 1Warp.nii.gz 0GenericAffine.mat --chain --fail-above 2""",
+  warpgauge tre a.txt b.txt f.mha --spacing 0.97,0.97,2.5 --size 256,256,94
+  warpgauge tre pairs.csv 1Warp.nii.gz 0Affine.mat --chain --fail-above 2""",
 )
 @click.argument("fixed", type=FILE)
 @click.argument("others", nargs=-1, type=EXISTING, metavar="MOVING [TRANSFORM]...")
@@ -43,10 +49,10 @@ Examples:
 @click.option("--units", type=click.Choice(["px", "um", "mm"]), help="Units of the landmarks, if no file says them.")
 @click.option("--frame", help="What landmarks are, if the files do not say: LPS, RAS, image, index, index1 or scaled.")
 @click.option("--match", help="How the landmarks of two files correspond: row, name or index.")
-@click.option("--format", "format_", type=click.Choice(sorted(FORMATS)), help="Format of the transforms.")
-@click.option("--direction", type=click.Choice(["fixed_to_moving", "moving_to_fixed"]), help="What transforms map.")
+@transform_format_option
+@direction_option
 @click.option("--scale", type=float, help="Multiply all coordinates of the transforms by this.")
-@click.option("--convention", type=click.Choice(CONVENTIONS), help="Of fields: what vectors are, if no file says it.")
+@convention_option
 @click.option("--field-frame", help="Of fields whose files do not say: LPS, RAS or index.")
 @click.option("--axes", help="Of arrays, if two orders fit: zyx or xyz.")
 @click.option("--read-as", metavar="READING", help="Take another reading of the files, one that this command named.")

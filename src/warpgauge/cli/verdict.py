@@ -132,7 +132,7 @@ Examples:
   warpgauge map lesion sd sd.png
   warpgauge map lesion error error.nii.gz --transform bspline --full
   warpgauge map lesion blended blended.png --transform bspline
-  warpgauge map lung exceedance over2mm.nii.gz --transform bspline --tolerance 2""",
+  warpgauge map lung exceedance o.nii.gz --transform bspline --tolerance 2""",
 )
 @project_argument
 @click.argument("kind", type=click.Choice([*_OF_POSTERIOR, *_OF_TRANSFORM]))
@@ -252,8 +252,8 @@ def _note_lost_frame(grid: Any, out: Path) -> None:
     epilog="""\b
 Examples:
   warpgauge certify trial
-  warpgauge certify trial bspline demons --out trial.json --by "A. Organiser"   (opens the sealed answers)
-  warpgauge certify --check trial.json                (anywhere, without the project)
+  warpgauge certify trial bspline demons --out trial.json --by "A. Organiser"
+  warpgauge certify --check trial.json     (anywhere, without the project)
   warpgauge certify --check trial.json trial"""
 )
 @trust_option

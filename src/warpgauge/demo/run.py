@@ -155,7 +155,7 @@ def run_demo(
     with project:
         session = Session(project, "simulated expert")
         with bar("annotating") as show:
-            answers = answer_queries(session, pair.truth, queries, "ellipses", EXPERTISE[d], seed, show)
+            answers = answer_queries(session, pair.truth, queries, EXPERTISE[d], seed, show)
         say(
             f"3. A simulated expert answered {answers['placed']} suggestions with uncertain ellipses, on average "
             f"{answers['mean distance from the truth']:.2f} {project.units} off; the model's standard deviation is now "

@@ -1,4 +1,4 @@
-"""A simulated expert who answers the questions of a session, from the known true transform."""
+"""A simulated expert, with the ellipses of the paper's user, who knows the true transform and answers a session."""
 
 from __future__ import annotations
 
@@ -8,26 +8,15 @@ from typing import Any
 import numpy as np
 
 from warpgauge.session import Session
-from warpgauge.session.prior import default_radius
-from warpgauge.simulate import Annotator, EllipseAnnotator, IsotropicAnnotator
+from warpgauge.simulate import EllipseAnnotator
 
 Progress = Callable[[int, int], None]
-
-
-def expert(session: Session, user: str, scale: float) -> Annotator:
-    """Return the simulated expert: the default disc, or the paper's log-normal ellipses in fixed pixels."""
-    grid = session.project.fixed_grid
-    settings = session.project.settings
-    if user == "isotropic":
-        return IsotropicAnnotator(scale * default_radius(grid, settings))
-    return EllipseAnnotator(scale=scale, pixel_size=grid.pixel)
 
 
 def answer_queries(
     session: Session,
     truth: Any,
     count: int,
-    user: str = "ellipses",
     scale: float = 1.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -39,7 +28,7 @@ def answer_queries(
     dict
         How many were placed and skipped, and the mean distance of the placements from the truth.
     """
-    someone = expert(session, user, scale)
+    expert = EllipseAnnotator(scale=scale, pixel_size=session.project.fixed_grid.pixel)
     rng = np.random.default_rng(seed)
     placed = 0
     skipped = 0
@@ -50,7 +39,7 @@ def answer_queries(
             break
         point = np.asarray(query.point)
         match = truth.map(point[None])[0]
-        answer = someone.answer(point, match, rng) if np.isfinite(match).all() else None
+        answer = expert.answer(point, match, rng) if np.isfinite(match).all() else None
         # Nobody can mark a place that is not on the picture.
         if answer is None or not session.project.moving_grid.contains(answer.placement):
             session.skip(query, "outside_image")

@@ -4,7 +4,7 @@ from warpgauge.study.challenges import official_figures
 from warpgauge.study.description import Method, Pair, Study, StudySettings, Submissions, read_study
 from warpgauge.study.pairs import PairOutcome
 from warpgauge.study.result import MethodResult, StudyResult, summarise
-from warpgauge.study.runner import Progress, results_folder, run_study
+from warpgauge.study.runner import results_folder, run_study
 from warpgauge.study.statistics import Bootstrap, PairedTest, hierarchical_bootstrap, holm, paired_tests
 from warpgauge.study.submission import SubmissionCheck, check_submission, evaluate_submission
 from warpgauge.study.templates import NewStudy, new_study
@@ -17,7 +17,6 @@ __all__ = [
     "Pair",
     "PairOutcome",
     "PairedTest",
-    "Progress",
     "Study",
     "StudyResult",
     "StudySettings",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from warpgauge import jobs
 from warpgauge.errors import InvalidInputError, WarpgaugeError
@@ -15,16 +13,6 @@ from warpgauge.study import store
 from warpgauge.study.description import Study, read_study
 from warpgauge.study.pairs import PairOutcome, compute_pair
 from warpgauge.study.result import StudyResult, summarise
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A pair is done: how many of how many are, its name, and whether its result was there already."""
-
-    done: int
-    total: int
-    name: str
-    cached: bool
 
 
 def results_folder(study: Path) -> Path:
@@ -38,7 +26,7 @@ def run_study(
     *,
     workers: int = 1,
     scheduler: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     fresh: bool = False,
 ) -> StudyResult:
     """Evaluate every method on every pair and compare them.
@@ -53,7 +41,7 @@ def run_study(
     workers, scheduler
         Where pairs are computed, as `warpgauge.jobs.run` takes them. Workers of a scheduler need the same paths.
     progress : callable, optional
-        Called with a :class:`Progress` after each pair.
+        Called after each pair with the number of pairs that are done, and of all.
     fresh : bool
         Compute every pair anew.
 
@@ -83,7 +71,8 @@ def run_study(
         if stored is not None:
             found[pair.name] = stored
             cached.append(pair.name)
-            _tell(progress, len(found), len(names), pair.name, True)
+            if progress is not None:
+                progress(len(found), len(names))
     left = {name: name for name in files if name not in found}
     for done in jobs.run(_compute, left, described, workers=workers, scheduler=scheduler):
         if isinstance(done.problem, WarpgaugeError):
@@ -91,7 +80,8 @@ def run_study(
             continue
         found[done.name] = done.result()
         store.save(found[done.name], files[done.name])
-        _tell(progress, len(found), len(names), done.name, False)
+        if progress is not None:
+            progress(len(found), len(names))
     if described.settings.missing == "error":
         failures = {**_absences(found), **failures}
     if failures and (not found or described.settings.missing == "error"):
@@ -120,8 +110,3 @@ def _absences(found: Mapping[str, PairOutcome]) -> dict[str, Exception]:
                 name, InvalidInputError(f"The method {method!r} is missing for the pair {name!r}: {reason}.")
             )
     return absences
-
-
-def _tell(progress: Callable[[Progress], Any] | None, done: int, total: int, name: str, cached: bool) -> None:
-    if progress is not None:
-        progress(Progress(done, total, name, cached))
