@@ -46,22 +46,12 @@ _WAVES, _AMPLITUDE = (250.0, 420.0), 8.0  # wavelengths and amplitude of the sim
 
 @dataclass(frozen=True)
 class AnswerablePair:
-    """A pair with its truth.
+    """A pair of images with its truth.
 
-    Attributes
-    ----------
-    fixed, moving : Path
-        Images.
-    truth : callable
-        True matches of fixed world points.
-    answers : callable
-        Whether an expert has an answer, from fixed points and their matches.
-    tissue : callable
-        Whether the point and its match both show something.
-    points, matches : (n, d) arrays
-        Where the error of the posterior mean is measured.
-    noise : float
-        Standard deviation of a placement along each axis, world units.
+    ``truth`` maps fixed world points to their matches. ``answers`` says whether an expert has an answer, from fixed
+    points and their matches, and ``tissue`` whether both show something. At ``points`` (n, d) with these ``matches``
+    the error of the posterior mean is measured. ``noise`` is the standard deviation of a placement along each axis, in
+    world units.
     """
 
     fixed: Path

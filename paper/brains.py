@@ -33,21 +33,10 @@ DENSE_FIELDS = ((25.0, 400.0), (5.0, 120.0))
 
 @dataclass(frozen=True, eq=False)
 class Brain:
-    """A brain to deform.
+    """A brain to deform, in LPS mm.
 
-    Attributes
-    ----------
-    name : str
-    grid : Grid
-        LPS mm.
-    inside : array
-        True in the brain, on the grid.
-    corners : (n, 3) array
-        Salient points of the image inside, strongest first.
-    pixel : float
-        Voxel size of the original image, mm.
-    labels : array, optional
-        Labels of structures, on the grid.
+    ``inside`` is true in the brain, on the grid. ``corners`` (n, 3) are salient points of the image inside, the
+    strongest first, ``pixel`` is the voxel size of the original image, and ``labels`` are those of structures.
     """
 
     name: str

@@ -7,7 +7,7 @@ mean curves above, the median difference with bars from the first to the ninth d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -187,14 +187,6 @@ def summary(curves: Mapping[str, Floats], differences: Sequence[tuple[str, str]]
     }
 
 
-def panel(
-    title: str, curves: Mapping[str, Floats], unit: str, differences: Sequence[tuple[str, str]], start: int = 1
-) -> Panel:
-    """Return a column of the figure."""
-    first = next(iter(curves.values()))
-    return Panel(title, curves, list(range(start, start + first.shape[1])), unit, differences)
-
-
 def sentences(
     title: str, curves: Mapping[str, Floats], unit: str, differences: Sequence[tuple[str, str]], start: int = 1
 ) -> list[str]:
@@ -231,26 +223,21 @@ _BARS = 24  # bars a panel at most, so that they do not touch
 class Panel:
     """One dataset's curves, a column of the figure.
 
-    Parameters
-    ----------
-    title : str
-    curves : mapping
-        For each label an array of one row per run and one column per number of annotations; rows of labels correspond.
-    counts : sequence of int
-        The numbers of annotations.
-    unit : str
-        Of the error.
-    differences : sequence of pairs
-        Labels (worse, better): the difference first minus second is drawn, above 0 where the second is better.
-    ylabel : str
+    Of each label an array with a row per run, and a column per number of annotations from ``start`` on. Of each pair of
+    labels (worse, better) the difference is drawn, above 0 where the second is better.
     """
 
     title: str
-    curves: Mapping[str, ArrayLike]
-    counts: Sequence[int]
+    curves: Mapping[str, Floats]
     unit: str
-    differences: Sequence[tuple[str, str]] = field(default_factory=tuple)
-    ylabel: str = "$N_2$ error"
+    differences: Sequence[tuple[str, str]] = ()
+    start: int = 1
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Numbers of annotations."""
+        first = next(iter(self.curves.values()))
+        return self.start + np.arange(first.shape[1])
 
 
 def deciles(values: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -289,20 +276,20 @@ def _means(axes: Any, panel: Panel) -> None:
     step = max(1, len(panel.counts) // 8)
     for at, (label, values) in enumerate(panel.curves.items()):
         axes.plot(
-            panel.counts, np.mean(np.asarray(values, dtype=np.float64), axis=0), color=OKABE_ITO[at],
+            panel.counts, values.mean(axis=0), color=OKABE_ITO[at],
             marker=_MARKS[at % len(_MARKS)], markevery=(at * step // 4, step), markersize=4, linewidth=1.4, label=label,
         )  # fmt: skip
     axes.set_title(panel.title, fontsize=10)
-    axes.set_ylabel(f"{panel.ylabel} ({panel.unit})", fontsize=9)
+    axes.set_ylabel(f"$N_2$ error ({panel.unit})", fontsize=9)
     axes.legend(fontsize=8, frameon=False)
 
 
 def _difference(axes: Any, panel: Panel, worse: str, better: str) -> None:
     plain_axes(axes)
-    gain = np.asarray(panel.curves[worse], dtype=np.float64) - np.asarray(panel.curves[better], dtype=np.float64)
+    gain = panel.curves[worse] - panel.curves[better]
     low, middle, high = deciles(gain)
     rows = np.unique(np.linspace(0, len(panel.counts) - 1, min(_BARS, len(panel.counts))).astype(int))
-    counts = np.asarray(panel.counts)
+    counts = panel.counts
     axes.axhline(0, color="black", linewidth=1)
     axes.errorbar(
         counts[rows], middle[rows], yerr=[middle[rows] - low[rows], high[rows] - middle[rows]], fmt="none",

@@ -32,22 +32,12 @@ ELASTIX_LUNG_OUTLIER = 20
 
 @dataclass(frozen=True, eq=False)
 class LandmarkPair:
-    """True correspondences between two images.
+    """True correspondences between two images: world points (n, d), of which rows belong together.
 
-    Attributes
-    ----------
-    dataset, name, group : str
-        ``group`` is what must not be shared between training and test: region, case, or subject.
-    fixed, moving : (n, d) arrays
-        World points; rows correspond.
-    units : str
-    pixel : float
-        World length of a pixel (geometric mean of the spacing of the fixed image).
-    extent, middle : tuple of float
-        Sides and middle of the fixed image, x, y[, z], in world units; of the box around its landmarks where the image
-        is not at hand (CIMA).
-    dense, dense_truth : (m, d) arrays, optional
-        Points for evaluation with their true matches, where truth is known everywhere.
+    ``group`` is what must not be shared between training and test: region, case, or subject. ``pixel`` is the world
+    length of a pixel (geometric mean of the spacing of the fixed image); ``extent`` and ``middle`` are those of the
+    fixed image, or of the box around its landmarks where the image is not at hand (CIMA). ``dense`` are points for
+    evaluation with their true matches, where truth is known everywhere.
     """
 
     dataset: str
@@ -259,22 +249,11 @@ def _other_subjects(pair: LandmarkPair, other: LandmarkPair) -> bool:
 class Dataset:
     """All that the studies need to know of a landmark set.
 
-    Attributes
-    ----------
-    title, units : str
-    levels : int
-        Scales of the paper's kernel bundle, each twice the one before.
-    pairs : callable, optional
-        ``pairs(data)`` returns all pairs; None where pairs are simulated one at a time.
-    longest : int
-        Annotations of the longest error curve; 0 where the studies of suggestions leave the set out.
-    counts : tuple of int
-        Numbers of annotations in the studies of the model, which leave the set out without any.
-    folder : str, optional
-        Of the data directory.
-    apart, alike : callable
-        Of a pair and another one: whether they share nothing that must not be in training and test, and whether the
-        other is preferred for training.
+    ``levels`` is the number of scales of the paper's kernel bundle, each twice the one before. ``pairs(data)`` returns
+    all pairs; None where pairs are simulated one at a time. ``longest`` is the number of annotations of the longest
+    error curve and ``counts`` are those of the studies of the model; without them such a study leaves the set out.
+    ``apart(pair, other)`` says whether they share nothing that must not be in training and test, and ``alike`` whether
+    the other is preferred for training.
     """
 
     title: str

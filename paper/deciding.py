@@ -79,9 +79,7 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
 
 def looked_at(met: RegistrationSet, rows: Sequence[int], best: int) -> dict[str, Any]:
     """Return for each way of calling how sure it is of the best, and whether it is right."""
-    smallest = (10.0 if met.d == 2 else 4.0) * met.pixel
-    posterior = wg.default_posterior(met.answers[list(rows)], met.extent, smallest=smallest)
-    judge = wg.judge(posterior, met.transforms)
+    judge = wg.judge(met.default_posterior(met.answers[list(rows)]), met.transforms)
     compared = judge.compared(met.transforms, met.targets)
     calls = {
         "one model": _best(met, judge.truth(compared, SAMPLES, len(rows), whole=True).matches),

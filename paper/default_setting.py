@@ -32,19 +32,10 @@ _TRAINING_BRAINS = 1_000_000  # added to a deformation's seed: no training defor
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One run's data.
+    """One run's data: the pair, what may be annotated of it, and the pair that the weights are learned on.
 
-    Attributes
-    ----------
-    pair : LandmarkPair
-    halves : Halves
-        What may be annotated, and what is held out.
-    teacher : LandmarkPair
-        The pair that the weights are learned on.
-    lessons : tuple of int, optional
-        Its landmarks that are learned from; all by default.
-    first : tuple of int
-        What all strategies ask first.
+    ``lessons`` are the landmarks of the teacher that are learned from, all by default; ``first`` is what all strategies
+    ask first.
     """
 
     pair: LandmarkPair

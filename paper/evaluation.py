@@ -31,7 +31,6 @@ from warpgauge.evaluation import Evaluation, norm_name
 METHODS = ("landmarks", "paper", "judge")
 NORMS = (1.0, 2.0, np.inf)
 COUNTS = (10, 15, 25, 40, 60)
-SMALLEST_PX = {2: 10.0, 3: 4.0}
 SAMPLES = 400
 SURE = 0.95
 # The paper's model needs some annotations to learn its weights from.
@@ -93,7 +92,7 @@ def compute(data: Path, run: Run) -> dict[str, Any]:
 
 
 def _scales(met: RegistrationSet) -> Floats:
-    smallest = SMALLEST_PX[met.d] * met.pixel
+    smallest = registration_sets.SMALLEST_PX[met.d] * met.pixel
     levels = 1 + int(np.ceil(np.log2(float(met.extent.max()) / smallest) - 1e-9))
     return np.asarray(smallest * 2.0 ** np.arange(levels))
 
@@ -159,7 +158,8 @@ def judged(met: RegistrationSet, known: Any, true: Mapping[str, Floats]) -> dict
     return {**measured(scores, true), **_confidence(found, met.names, true["2"])}
 
 
-def _interval_scores(intervals: Floats, true: Floats) -> Floats:
+def interval_scores(intervals: Floats, true: Floats) -> Floats:
+    """Return the width of each 90 % interval, and 20 times what lies outside of it."""
     low, high = intervals.T
     return np.asarray(high - low + 20 * np.maximum(low - true, 0) + 20 * np.maximum(true - high, 0))
 
@@ -175,7 +175,7 @@ def _confidence(found: Evaluation, names: Sequence[str], true: Floats) -> dict[s
         "held": int(np.sum((intervals[:, 0] <= true) & (true <= intervals[:, 1]))),
         "too_low": int(np.sum(true > intervals[:, 1])),
         # Width plus 20 times what lies outside, relative to the truth; Brier and log score of who is best.
-        "interval_score": float(np.mean(_interval_scores(intervals, true) / true)),
+        "interval_score": float(np.mean(interval_scores(intervals, true) / true)),
         "brier": float(np.sum(np.square(best - (true == true.min())))),
         "log_score": float(-np.log(max(best[np.argmin(true)], 0.5 / SAMPLES))),
         "width": float(np.mean((intervals[:, 1] - intervals[:, 0]) / true)),

@@ -30,12 +30,8 @@ from warpgauge.maps import save_picture
 class Run:
     """One unit of work of a few seconds, which depends on nothing but its parameters and the data.
 
-    Parameters
-    ----------
-    key : str
-        Unique in the experiment, and safe as a file name.
-    parameters : mapping
-        What JSON can hold. A ``"dataset"`` among them lets ``--dataset`` choose runs.
+    The ``key`` is unique in the experiment and safe as a file name. ``parameters`` are what JSON can hold; a
+    ``"dataset"`` among them lets ``--dataset`` choose runs.
     """
 
     key: str
@@ -44,17 +40,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Findings:
-    """Combined findings of all runs.
-
-    Parameters
-    ----------
-    numbers : dict
-        Everything behind figures and sentences, as JSON can hold it.
-    figures : dict
-        matplotlib figures by file stem.
-    sentences : list of str
-        What was found, as measured.
-    """
+    """Combined findings of all runs: numbers as JSON can hold them, matplotlib figures by file stem, and sentences."""
 
     numbers: dict[str, Any]
     figures: dict[str, Any] = field(default_factory=dict)
@@ -68,21 +54,10 @@ Result = tuple[Run, dict[str, Any]]
 class Experiment:
     """A study as a command: what to run, how to run one, and how to sum up.
 
-    Parameters
-    ----------
-    name, summary : str
-        The command's word, and one line on what is studied.
-    default_runs : int
-        Runs a dataset at full size.
-    plan : callable
-        ``plan(data, runs, seed, quick)`` gives all runs.
-    compute : callable
-        ``compute(data, run)`` gives what JSON can hold. A function of a module, so that other processes find it;
-        deterministic.
-    report : callable
-        ``report([(run, result), ...])``, in the order of the plan.
-    needs : tuple of str
-        Folders of the data directory that it reads.
+    ``default_runs`` are those of a dataset at full size. ``plan(data, runs, seed, quick)`` gives all runs.
+    ``compute(data, run)`` gives what JSON can hold; it is deterministic, and a function of a module, so that other
+    processes find it. ``report`` gets runs and results in the order of the plan. ``needs`` are the folders of the data
+    directory that it reads.
     """
 
     name: str
@@ -115,35 +90,11 @@ def run_experiment(
     datasets: Sequence[str] = (),
     progress: Watcher | None = None,
 ) -> Findings:
-    """Run an experiment, or finish one that was interrupted, and write what it found.
+    """Run an experiment, or finish one that was interrupted, and write what it found into ``out``.
 
-    Parameters
-    ----------
-    experiment : Experiment
-        What to do.
-    data : path
-        The data directory, with the folders that the experiment needs.
-    out : path
-        Folder for results and figures, made where it is not there.
-    runs : int, optional
-        Runs per dataset; the experiment's own number by default.
-    jobs : int
-        Processes. They are spawned, so that a script has to start its work under ``if __name__ == "__main__":``.
-    fresh : bool
-        Compute every run anew.
-    seed : int
-        The same seed gives the same files, whatever ``jobs`` is.
-    quick : bool
-        A small version, to try it.
-    datasets : sequence of str
-        Only the runs on these datasets.
-    progress : callable, optional
-        Called with the number of runs done and of all runs.
-
-    Raises
-    ------
-    WarpgaugeError
-        When runs failed: of the first of them. The others' results are kept for the next call.
+    The same seed gives the same files, whatever ``jobs`` is. These processes are spawned, so that a script has to start
+    its work under ``if __name__ == "__main__":``. ``progress`` is called with the number of runs done and of all runs.
+    When runs fail, the error of the first of them is raised, and the others' results are kept for the next call.
     """
     _check(runs, jobs, seed)
     folder = _checked_data(experiment, Path(data))

@@ -10,7 +10,7 @@ learns from the pair's own annotations alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ from warpgauge.maps import OKABE_ITO
 
 ORDERS = ("farthest", "random")
 PAPER = "paper"
-GAUSSIAN = "default, Gaussian tails"
 DEFAULT = "default"
+MODELS = (PAPER, DEFAULT)
 SETS = tuple(name for name, one in DATASETS.items() if one.counts)
 QUICK_RUNS = 4
 QUICK_COUNTS = 2
@@ -37,15 +37,9 @@ QUICK_COUNTS = 2
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A model's posterior after some annotations, at the held-out points.
+    """A model's posterior after some annotations: the N_2 error of its mean at the held-out points.
 
-    Attributes
-    ----------
-    error : float
-        N_2 error of its mean.
-    squares : (m,) array
-        Squared Mahalanobis lengths of the held-out matches, their own covariance included.
-    posterior : Posterior
+    ``squares`` (m,) are squared Mahalanobis lengths of the held-out matches, their own covariance included.
     """
 
     error: float
@@ -99,11 +93,6 @@ def default_posterior(pair: LandmarkPair, given: wg.Annotations) -> Posterior:
     return wg.default_posterior(given, pair.extent, SMALLEST_PX * pair.pixel, center=pair.middle)
 
 
-def _gaussian(posterior: Posterior) -> Posterior:
-    """Return the same model with Gaussian tails, calibrated as such."""
-    return replace(posterior.prior, tails=np.inf).condition(posterior.annotations, calibrate=True)
-
-
 def _measured(posterior: Posterior, points: Floats, truth: Floats, covariance: Floats) -> Measured:
     misses = posterior.mean(points) - truth
     covariances = posterior.annotation_covariance(points, covariance)
@@ -133,8 +122,7 @@ def measurements(data: Path, run: Run) -> dict[str, dict[int, dict[str, Measured
         found[order] = {}
         for n in run.parameters["counts"]:
             given = answers[np.asarray(asked[:n])]
-            default = default_posterior(pair, given)
-            models = {PAPER: paper.condition(given), GAUSSIAN: _gaussian(default), DEFAULT: default}
+            models = {PAPER: paper.condition(given), DEFAULT: default_posterior(pair, given)}
             found[order][n] = {
                 label: _measured(one, parts.held_fixed, parts.held_moving, covariance) for label, one in models.items()
             }
@@ -142,7 +130,6 @@ def measurements(data: Path, run: Run) -> dict[str, dict[int, dict[str, Measured
 
 
 LEVELS = (0.5, 0.8, 0.95)
-COVERAGE_MODELS = (PAPER, GAUSSIAN, DEFAULT)
 # What is aimed at, for the levels that have an aim.
 COVERAGE_GOALS = {0.5: (0.45, 0.55), 0.95: (0.93, 0.97)}
 
@@ -169,8 +156,8 @@ def _gathered_coverage(results: Sequence[Result]) -> dict[str, dict[str, dict[in
         for order, rows in result["coverage"].items():
             place = by.setdefault(str(run.parameters["dataset"]), {}).setdefault(order, {})
             for row in rows:
-                models = place.setdefault(int(row["n"]), {label: [] for label in COVERAGE_MODELS})
-                for label in COVERAGE_MODELS:
+                models = place.setdefault(int(row["n"]), {label: [] for label in MODELS})
+                for label in MODELS:
                     models[label].append(row[label])
     return by
 
@@ -201,7 +188,7 @@ def _coverage_numbers(values: list[list[float]]) -> dict[str, Any]:
 
 def _coverage_sentences(title: str, order: str, rows: dict[int, dict[str, dict[str, Any]]]) -> list[str]:
     told = []
-    for label in COVERAGE_MODELS:
+    for label in MODELS:
         parts = ", ".join(
             f"n = {n}: " + " / ".join(f"{100 * share:.0f}" for share in by[label]["mean"]) for n, by in rows.items()
         )

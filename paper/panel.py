@@ -22,6 +22,7 @@ from scipy.interpolate import RBFInterpolator
 import warpgauge as wg
 from paper.curves import rng_for
 from paper.datasets import Floats, looked_up
+from paper.evaluation import interval_scores
 from paper.experiment import Experiment, Findings, Result, Run
 from paper.registration_sets import RegistrationSet, contest
 from warpgauge.evaluation import Evaluation, Judge, leak_tests
@@ -109,7 +110,7 @@ def _judged(met: RegistrationSet, rows: Rows, panel: str, members: Sequence[str]
             if name not in members:
                 (low, high) = found.scores[name].interval["2"]
                 score = found.scores[name].score["2"]
-                width = high - low + 20 * max(low - true[k], 0) + 20 * max(true[k] - high, 0)
+                width = interval_scores(np.array([[low, high]]), true[[k]])[0]
                 result.append({
                     "panel": panel, "way": way, "n": len(rows), "held": bool(low <= true[k] <= high),
                     "above": bool(true[k] > high), "interval_score": float(width / true[k]),
@@ -121,9 +122,7 @@ def _judged(met: RegistrationSet, rows: Rows, panel: str, members: Sequence[str]
 
 
 def _judge(met: RegistrationSet, given: wg.Annotations, transforms: Mapping[str, Any], panel: Sequence[str]) -> Judge:
-    smallest = (10.0 if met.d == 2 else 4.0) * met.pixel
-    posterior = wg.default_posterior(given, met.extent, smallest=smallest)
-    return wg.judge(posterior, transforms, panel=list(panel) or None)
+    return wg.judge(met.default_posterior(given), transforms, panel=list(panel) or None)
 
 
 def _evaluated(judge: Judge, met: RegistrationSet, transforms: Mapping[str, Any]) -> Evaluation:

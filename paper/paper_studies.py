@@ -24,12 +24,12 @@ import warpgauge as wg
 from paper import default_setting
 from paper.brains import BRAINS, brain_pair, deformation, labelled_brain, structures
 from paper.curves import (
+    Panel,
     annotation_curve,
     curves_figure,
     disc,
     exact_answers,
     gathered,
-    panel,
     paper_prior,
     paper_scales,
     rng_for,
@@ -61,7 +61,7 @@ def _compared(
     for name, curves in gathered(results, labels, by).items():
         title, unit = named[name]
         numbers[name] = {"unit": unit, **summary(curves, differences)}
-        panels.append(panel(title, curves, unit, differences[:shown]))
+        panels.append(Panel(title, curves, unit, differences[:shown]))
         told.extend(sentences(title, curves, unit, differences[:shown]))
     return Findings(numbers, {"curves": curves_figure(panels)}, told)
 
@@ -109,7 +109,7 @@ def _report_strategies(results: Sequence[Result]) -> Findings:
         start = TEN if dataset == "dense" else 1  # before that all strategies share their annotations
         shown = {label: values[:, start - 1 :] for label, values in curves.items()}
         numbers[dataset] = {"unit": unit, **summary(shown, STRATEGY_DIFFERENCES, start)}
-        panels.append(panel(title, shown, unit, STRATEGY_DIFFERENCES[:1], start))
+        panels.append(Panel(title, shown, unit, STRATEGY_DIFFERENCES[:1], start))
         told.extend(sentences(title, shown, unit, STRATEGY_DIFFERENCES[:1], start))
     return Findings(numbers, {"curves": curves_figure(panels)}, told)
 

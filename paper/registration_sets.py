@@ -40,6 +40,7 @@ from paper.registrations import (
     run_registrations,
     write_input,
 )
+from warpgauge.core import Posterior
 from warpgauge.demo import make_pair
 from warpgauge.errors import WarpgaugeError
 from warpgauge.simulate import EllipseAnnotator, ExpertPanel
@@ -77,28 +78,16 @@ _STEP_3D = 3
 # Standard deviation of a placement: 1 px, and about a third of a voxel of 3 mm.
 _PLACED = {2: 1.0, 3: 1.05}
 _BORDER = 8
+SMALLEST_PX = {2: 10.0, 3: 4.0}  # smallest scale of the models
 
 
 @dataclass(frozen=True, eq=False)
 class RegistrationSet:
-    """Transforms, what can be annotated, and where they are compared.
+    """K transforms, what can be annotated, and where they are compared.
 
-    Attributes
-    ----------
-    names : list of str
-    answers : Annotations
-        What the annotator would say at every place that can be asked.
-    at_answers : (K, m, d) array
-        The transforms there.
-    targets : (N, d) array
-    mapped : (K, N, d) array
-        The transforms there.
-    truth : (N, d) array
-        True matches of the targets, or what stands for them.
-    pixel : float
-    extent : (d,) array
-        Sides of the image, world units.
-    units : str
+    ``answers`` are what the annotator would say at each of the m places that can be asked, and ``at_answers`` (K, m, d)
+    the transforms there. ``mapped`` (K, N, d) are the transforms at the ``targets``, and ``truth`` (N, d) are the true
+    matches of these, or what stands for them. ``extent`` are the sides of the image, in world units.
     """
 
     names: list[str]
@@ -115,6 +104,10 @@ class RegistrationSet:
     def d(self) -> int:
         """Dimension."""
         return int(self.targets.shape[1])
+
+    def default_posterior(self, given: wg.Annotations) -> Posterior:
+        """Return the model that a session has of some answers."""
+        return wg.default_posterior(given, self.extent, smallest=SMALLEST_PX[self.d] * self.pixel)
 
     @property
     def transforms(self) -> dict[str, Any]:

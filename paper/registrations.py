@@ -51,24 +51,10 @@ def write_input(image: Image, path: Path) -> Path:
 
 @dataclass(frozen=True)
 class SimpleItkSetting:
-    """One way to register with SimpleITK.
+    """One way to register with SimpleITK; B-splines and demons start from the affine result.
 
-    Parameters
-    ----------
-    name : str
-        Name of the result.
-    kind : {"affine", "bspline", "demons"}
-        The last two start from the affine result.
-    metric : {"mattes", "correlation"}
-        Mattes mutual information or normalised correlation; demons has its own.
-    mesh : int
-        B-spline cells along each axis.
-    iterations : int
-        For each resolution.
-    share : float
-        Share of the pixels that the metric samples.
-    seed : int
-        Of that sampling.
+    ``mesh`` is the number of B-spline cells along each axis, ``iterations`` are those for each resolution, and
+    ``share`` is that of the pixels that the metric samples, by ``seed``.
     """
 
     name: str
@@ -163,17 +149,7 @@ _METRICS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class ElastixSetting:
-    """One setting of the paper's grid.
-
-    Parameters
-    ----------
-    metric : {"MI", "NMI", "NC"}
-        Mattes mutual information, normalised mutual information, normalised correlation.
-    iterations : int
-        In each resolution.
-    resolutions : int
-        Levels of the image pyramid.
-    """
+    """One setting of the paper's grid; ``resolutions`` are levels of the image pyramid, with ``iterations`` in each."""
 
     metric: ElastixMetric
     iterations: int

@@ -26,19 +26,9 @@ _TEMPLATE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
 
 @dataclass(frozen=True)
 class DemoPair:
-    """Two image files and the true transformation between them.
+    """Two image files on one grid, the true transformation from fixed to moving points, and what the pair is.
 
-    Attributes
-    ----------
-    fixed, moving : Path
-    grid : Grid
-        Of both images.
-    truth : DisplacementField
-        Maps fixed to moving points.
-    mask : Path or None
-        Where it matters, on the grid.
-    about : str
-        What the pair is, in a sentence.
+    The ``mask`` says where it matters, on the grid.
     """
 
     fixed: Path
@@ -52,20 +42,10 @@ class DemoPair:
 def make_pair(
     d: int, folder: Path, seed: int = 1, *, amplitude: float | None = None, spacing: float | None = None, step: int = 2
 ) -> DemoPair:
-    """Make the 2D or the 3D pair in a folder.
+    """Make the 2D (histology) or the 3D pair (brain) in a folder.
 
-    Parameters
-    ----------
-    d : int
-        2 (histology) or 3 (brain).
-    folder : Path
-        Where the images go.
-    seed : int
-        Of the deformation.
-    amplitude, spacing : float, optional
-        Standard deviation of the control velocities and the distance of the control points, world units.
-    step : int
-        How many millimetres of the brain template become one voxel.
+    ``amplitude`` is the standard deviation of the control velocities of the deformation and ``spacing`` the distance of
+    the control points, in world units; ``step`` millimetres of the brain template become one voxel.
     """
     if d not in (2, 3):
         raise InvalidInputError(f"The demonstration has 2 or 3 dimensions, got {d!r}.")

@@ -128,16 +128,8 @@ def run_demo(
 ) -> DemoResult:
     """Run the whole demonstration, in 2 or 3 dimensions, in a folder, which is cleared first.
 
-    Parameters
-    ----------
-    queries : int
-        Suggestions that the simulated expert answers.
-    seed : int
-        Of the deformation and of the expert.
-    jobs : int, optional
-        Registrations at a time; one for each processor by default.
-    say, bar : callable
-        Told what goes on, a sentence at a time, and how far a step is.
+    The simulated expert answers so many ``queries``; ``seed`` is that of the deformation and of the expert. ``say`` is
+    told what goes on, a sentence at a time, and ``bar`` how far a step is.
     """
     start_clean(folder)
     pair = make_pair(d, folder / "images", seed)

@@ -40,17 +40,10 @@ _MARGIN = 0.03
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """A similarity from fixed to moving world points, ``matrix @ x + offset``.
+    """A similarity from fixed to moving world points, ``matrix @ x + offset``, and what was done, in a sentence.
 
-    Attributes
-    ----------
-    matrix : (d, d) array
-    offset : (d,) array
-    score, rival : float
-        Normalised mutual information above its value for unrelated images, of this alignment and of the best with
-        another orientation; 0 means that they have nothing in common.
-    method : str
-        What was done and found, in a sentence.
+    ``score`` is the normalised mutual information above its value for unrelated images, ``rival`` that of the best
+    alignment with another orientation; 0 means that the images have nothing in common.
     """
 
     matrix: Floats
@@ -318,13 +311,7 @@ _FEWEST = 0.1  # share of the fixed image that must be covered
 
 
 class Likeness:
-    """Correlation of the edges of two images where they overlap.
-
-    Parameters
-    ----------
-    fixed, moving : (array, Grid)
-        Grey values of the two images, of a size for which a second is enough.
-    """
+    """Correlation of the edges of two images where they overlap; grey values of a size for which a second is enough."""
 
     def __init__(self, fixed: tuple[NDArray[Any], Grid], moving: tuple[NDArray[Any], Grid]) -> None:
         self._fixed = _edges(fixed[0])

@@ -74,20 +74,10 @@ def run_standard(
 ) -> list[RegistrationResult]:
     """Register two images in several ways and return the results in the order of their names.
 
-    Parameters
-    ----------
-    fixed, moving : path
-        Images that SimpleITK reads, such as those that `write_reduced` writes.
-    folder : path
-        Where ``NAME.h5`` goes: a transform of ITK that maps fixed to moving points.
-    names : sequence of str
-        Of `NAMES`. Those that others start from are always made.
-    jobs : int, optional
-        Registrations at a time; one for each processor by default.
-    time_limit : float
-        Seconds after which a registration is ended and reported as failed.
-    finished : callable, optional
-        Called with each result as soon as it is there.
+    The images are such as `write_reduced` writes. ``NAME.h5`` in the folder is a transform of ITK that maps fixed to
+    moving points; those that others start from are always made. ``jobs`` registrations run at a time, one for each
+    processor by default, and each is ended after ``time_limit`` seconds and reported as failed. ``finished`` is called
+    with each result as soon as it is there.
     """
     require("SimpleITK", "registration")  # else every process would say that it is missing
     folder.mkdir(parents=True, exist_ok=True)

@@ -30,19 +30,10 @@ def _none(_: Mapping[str, Any]) -> None:
 class StudyColumn:
     """A column of the table of methods.
 
-    Attributes
-    ----------
-    key : str
-        Name in the CSV.
-    unit : {"text", "count", "number", "length", "figure", "probability", "range"}
-        What a value is, which says how it is written. A range is the two ends of an interval as a tuple, a figure is
-        one that a challenge publishes.
-    value : callable
-        From a `MethodResult` to the value; None where there is none.
-    heads : mapping of str
-        Where it is shown, and its heading there; ``{score}`` is filled in. The CSV has the key instead.
-    baseline : callable
-        The same of `StudyResult.baseline`, for the row of the identity.
+    ``key`` is its name in the CSV. ``unit`` says how a value is written: "text", "count", "number", "length",
+    "probability", "range" (the two ends of an interval as a tuple), or "figure", one that a challenge publishes.
+    ``value`` takes a `MethodResult`, and ``baseline`` does the same of `StudyResult.baseline`, for the row of the
+    identity. ``heads`` says where it is shown, and its heading there, into which ``{score}`` is filled.
     """
 
     key: str

@@ -41,30 +41,14 @@ _SHARE_OF_EXTENT = 64.0
 
 @dataclass(frozen=True, eq=False)
 class PairOutcome:
-    """Result of one pair.
+    """Result of one pair, with all K methods of the study.
 
-    Attributes
-    ----------
-    name : str
-    methods : tuple of str
-        All methods of the study.
-    missing : dict
-        Methods without a usable transform, and why.
-    draws : (S, K) array
-        Posterior draws of the score; those of a missing method are what its absence costs.
-    scores : (K,) array
-        The score; of a missing method, what its absence costs.
-    landmark_errors : dict
-        Mean classical error of each method at the annotated points; of a missing one, that before registration.
-    initial_error : float
-        The same without registration (the identity).
-    verdict, sentence : str
-        Of the calibration.
-    evaluation : dict
-        Everything else, as :meth:`warpgauge.evaluation.Evaluation.to_dict` returns it; the identity is among its
-        transforms.
-    official : dict
-        A challenge's own figures of each method, where the study names one.
+    ``missing`` says which methods have no usable transform, and why. ``draws`` (S, K) are posterior draws of the score
+    and ``scores`` (K,) the score; those of a missing method are what its absence costs. ``landmark_errors`` are mean
+    classical errors at the annotated points, before registration for a missing method, and ``initial_error`` is the
+    same of the identity. ``verdict`` and ``sentence`` are those of the calibration. ``evaluation`` is everything else,
+    as :meth:`warpgauge.evaluation.Evaluation.to_dict` returns it, the identity among its transforms. ``official`` are a
+    challenge's own figures of each method, where the study names one.
     """
 
     name: str

@@ -31,23 +31,10 @@ _MOST_NOTICES = 10
 class MethodResult:
     """One method over all pairs.
 
-    Attributes
-    ----------
-    name : str
-    rank : float
-        Final rank by the mean per-case rank; equal ones share it.
-    mean_rank, mean_score : float
-        Over the pairs, of the posterior scores; a missing case has the last rank, and costs by the study's rule.
-    rank_interval, score_interval : Interval
-        Over the hierarchical bootstrap, 90 %.
-    probability_first : float
-        Share of the bootstrap rounds in which the method is first.
-    rank_probabilities : list of float
-        Share of the rounds with each final rank, best first.
-    cases, missing : int
-        Pairs in the comparison with and without a transform.
-    official : dict
-        Figures of the challenge that the study names, under that challenge's own names.
+    ``rank`` is the final rank by ``mean_rank``, that over the pairs; equal ones share it. A missing case has the last
+    rank, and costs by the study's rule. Intervals hold 90 % of the hierarchical bootstrap; ``probability_first`` and
+    ``rank_probabilities`` (best first) are shares of its rounds. ``cases`` and ``missing`` count the pairs with and
+    without a transform. ``official`` are figures of the challenge that the study names.
     """
 
     name: str
@@ -75,19 +62,10 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class StudyResult(Tabular):
-    """Result of :func:`run_study`.
+    """Result of :func:`run_study`; ``methods`` are in order, the best first.
 
-    Attributes
-    ----------
-    study : Study
-    methods : tuple of MethodResult
-        Best first.
-    outcomes : tuple of PairOutcome
-        All pairs that were computed.
-    computed, cached : tuple of str
-        Pairs computed in this run, and taken from the output folder.
-    failed : dict
-        Pairs that could not be computed, and why; they are no part of any figure.
+    ``outcomes`` are all pairs that have a result, ``computed`` in this run or ``cached`` in the output folder.
+    ``failed`` are pairs that could not be computed, and why; they are no part of any figure.
     """
 
     study: Study

@@ -31,19 +31,10 @@ def run_study(
 ) -> StudyResult:
     """Evaluate every method on every pair and compare them.
 
-    Parameters
-    ----------
-    study : Study or path
-        Or the path of its ``STUDY.toml``.
-    out : path
-        Folder for the results of the pairs, made where it is not there. A result is used again as long as the settings
-        and the content of all files behind it are the same.
-    workers, scheduler
-        Where pairs are computed, as `warpgauge.jobs.run` takes them. Workers of a scheduler need the same paths.
-    progress : callable, optional
-        Called after each pair with the number of pairs that are done, and of all.
-    fresh : bool
-        Compute every pair anew.
+    Results of pairs are kept in the folder ``out``, and used again as long as the settings and the content of all files
+    behind them are the same, unless ``fresh``. ``workers`` and ``scheduler`` say where pairs are computed, as
+    `warpgauge.jobs.run` takes them; workers of a scheduler need the same paths. ``progress`` is called after each pair
+    with the number of pairs that are done, and of all.
 
     Raises
     ------

@@ -31,13 +31,8 @@ def ranks(scores: Floats) -> Floats:
 class Bootstrap:
     """Bootstrap rounds, (B, K) each: mean score and mean per-case rank.
 
-    Attributes
-    ----------
-    scores, mean_ranks : (B, K) array
-    rank_probabilities : (K, K) array
-        Share of the rounds in which a method (row) has a final rank (column), by its mean per-case rank.
-    first : (K,) array
-        Share of the rounds in which it is first.
+    ``rank_probabilities`` (K, K) is the share of the rounds in which a method (row) has a final rank (column), by its
+    mean per-case rank, and ``first`` (K,) that in which it is first.
     """
 
     scores: Floats
@@ -55,14 +50,8 @@ def hierarchical_bootstrap(
     makes a score uncertain (tails, failures that nobody met) errs alike on every pair and does not average out. So the
     median of the rounds is about the mean of the pairs' medians; independent draws of skewed scores would lie above it.
 
-    Parameters
-    ----------
-    draws : sequence of (S, K) arrays
-        Posterior draws of each pair.
-    rounds : int
-    seed : int
-    missing : (P, K) array of bool, optional
-        Methods without a transform of a pair: they have the last rank there, whatever their draws.
+    ``draws`` are the posterior draws of each pair, (S, K). Methods that are ``missing`` (P, K) on a pair have the last
+    rank there, whatever their draws.
     """
     if not draws or rounds < 1:
         raise InvalidInputError("A bootstrap needs at least one pair and one round.")
@@ -92,14 +81,8 @@ def hierarchical_bootstrap(
 class PairedTest:
     """Wilcoxon signed-rank test of two methods' scores over the pairs; a missing case counts as it does elsewhere.
 
-    Attributes
-    ----------
-    a, b : str
-    cases : int
-    median_difference : float or None
-        Of a's score minus b's; below 0 where a is better.
-    p, adjusted_p : float or None
-        Two-sided, and adjusted by Holm over all tests of the study; None with fewer than two pairs.
+    ``median_difference`` is that of a's score minus b's, below 0 where a is better. ``p`` is two-sided, and
+    ``adjusted_p`` is adjusted by Holm over all tests of the study; None with fewer than two pairs.
     """
 
     a: str

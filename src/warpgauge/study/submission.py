@@ -135,15 +135,9 @@ def evaluate_submission(study: Study | PathLike, folder: PathLike, out: PathLike
 class Problem:
     """One thing that is wrong with a submission, or worth a look.
 
-    Attributes
-    ----------
-    code : {"missing", "unreadable", "undefined", "partly", "far", "outside", "still", "folded", "extra"}
-    pair : str or None
-        None for a file that belongs to no pair.
-    about : str
-        The file, or what its reader says.
-    numbers : dict
-        ``share`` of the targets, or the typical ``distance`` and the ``diagonal`` of the image.
+    The code is one of those that `sentence` knows. ``pair`` is None for a file that belongs to none, ``about`` the file
+    or what its reader says, and ``numbers`` holds the ``share`` of the targets, or the typical ``distance`` and the
+    ``diagonal`` of the image.
     """
 
     code: str

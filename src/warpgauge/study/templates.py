@@ -43,17 +43,11 @@ class NewStudy:
 def new_study(path: PathLike, like: str, data: PathLike, *, sd: float | None = None) -> NewStudy:
     """Write a study for data in the layout of a challenge, with a place for submissions as that challenge has them.
 
-    Parameters
-    ----------
-    path : path
-        Of the ``.toml`` file to write; landmark files that have to be converted go to ``landmarks`` beside it.
-    like : {"anhir", "learn2reg", "acrobat"}
-    data : path
-        ANHIR: the cover table (``dataset_medium.csv``). Learn2Reg: ``*_dataset.json``. ACROBAT: the table of points
-        with both ``ihc_x, ihc_y`` and the true ``he_x, he_y``; with a column ``annotator``, one row per annotator.
-    sd : float, optional
-        Standard deviation of a landmark, in world units. By default 0.05 % of ANHIR's image diagonal, 1 mm for
-        Learn2Reg and 10 µm for ACROBAT.
+    Landmark files that have to be converted go to ``landmarks`` beside the ``.toml`` file. The data of "anhir" are its
+    cover table (``dataset_medium.csv``), of "learn2reg" ``*_dataset.json``, of "acrobat" the table of points with both
+    ``ihc_x, ihc_y`` and the true ``he_x, he_y``; with a column ``annotator``, one row per annotator. ``sd`` is the
+    standard deviation of a landmark in world units, by default 0.05 % of ANHIR's image diagonal, 1 mm for Learn2Reg and
+    10 µm for ACROBAT.
     """
     if like not in CHALLENGES:
         raise InvalidInputError(f"There is no study template {like!r}; there are {', '.join(CHALLENGES)}.")
