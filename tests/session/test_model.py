@@ -395,7 +395,7 @@ def test_imports_of_two_raters_meet_at_the_same_locations(tmp_path: Path) -> Non
     assert np.allclose(session.annotations().moving_points[:4], np.add(true_map(points[:4]), [0.5, 0.0]))
     assert session.next_query("ada").number == 13  # neither is asked of others
     generation = project.state.generation
-    with pytest.raises(InvalidInputError, match="jb has an answer at"):
+    with pytest.raises(InvalidInputError, match="The rater jb has an answer at"):
         session.import_landmarks(Landmarks(points[3:6], true_map(points[3:6]), units="px"), "jb")
     assert project.state.generation == generation
     with pytest.raises(InvalidInputError, match="does not say who placed it"):

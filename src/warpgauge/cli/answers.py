@@ -75,10 +75,8 @@ def suggest(project: Path, rater: str, beyond: bool, as_json: bool) -> None:
         click.echo(f"  Any place within {number(query.radius)} {units} of it will do.")
     if query.prediction is not None:
         expected = _place(query.prediction.mean.tolist())
-        deviation = number(query.prediction.sd)
-        click.echo(
-            f"  Expected at {expected}, standard deviation {deviation} {units}, by the answers of {rater} alone."
-        )
+        deviation = f"{number(query.prediction.sd)} {units}"
+        click.echo(f"  By the answers of {rater} alone it is expected at {expected}, standard deviation {deviation}.")
     if audit is not None:
         click.echo(f"Audit: {audit}")
     next_steps(f"warpgauge annotate {quoted(project)}   (in Python: warpgauge.Session.place)")

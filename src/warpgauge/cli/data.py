@@ -114,10 +114,11 @@ def import_(
             if not force:
                 raise InvalidInputError(f"{sentence}; correct it, or add --force if it is intended.")
             note(sentence)
-        for sentence in copied_marks(session, found):
-            note(f"{file.name!r}: {sentence} (warpgauge undo takes this import back).")
+        copies = copied_marks(session, found)
         found, uncertain = _with_uncertainty(found, opened, radius)
         events = session.import_landmarks(found, rater or (None if named else "import"), shared=shared)
+        for sentence in copies:
+            note(f"{file.name!r}: {sentence} (warpgauge undo takes this import back).")
         offsets = rater_offsets(opened)
         # As in the user's file: by the name there, or by the row.
         placed = [event.generation for event in events if event.kind == "place"]
@@ -152,7 +153,8 @@ def import_(
         print_json(facts)
         return
     skipped = f" and {counted(facts['skipped'], 'skip')}" if facts["skipped"] else ""
-    click.echo(f"{counted(facts['placed'], 'landmark')}{skipped} of {', '.join(raters)}, read as {found.format}.")
+    whom = f"the {'rater' if len(raters) == 1 else 'raters'} {joined(raters)}"
+    click.echo(f"{counted(facts['placed'], 'landmark')}{skipped} of {whom}, read as {found.format}.")
     for sentence in [*facts["assumptions"], *(facts["offsets"] if offsets else [])]:
         click.echo(f"  {sentence}")
     for sentence in facts["far from others"] if far else []:

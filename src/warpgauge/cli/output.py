@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -16,6 +17,8 @@ import click
 
 from warpgauge.display import number
 from warpgauge.io.files import plain
+
+_NAMED_LINE = re.compile(r"[A-Z]+ +")
 
 
 def quoted(path: object) -> str:
@@ -44,12 +47,20 @@ def print_facts(facts: Mapping[str, Any], title: str = "") -> None:
             click.echo(f"  {'' if place else name:<{width}}  {line}")
 
 
-def paragraph(sentence: str, stream: TextIO | None = None) -> str:
+def paragraph(sentence: str, stream: TextIO | None = None, indent: int = 0) -> str:
     """Return a sentence in lines that fit the terminal, at most 100 columns; whole where nobody looks."""
     if not (stream or sys.stdout).isatty():
         return sentence
     width = min(100, shutil.get_terminal_size().columns)
-    return textwrap.fill(sentence, width, break_long_words=False, break_on_hyphens=False)
+    after = " " * indent  # before all lines but the first
+    return textwrap.fill(sentence, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)
+
+
+def print_verdict(text: str) -> None:
+    """Print a table and named lines, such as "BASIS  40 annotations"; the latter fit the terminal."""
+    for line in text.splitlines():
+        name = _NAMED_LINE.match(line)
+        click.echo(line if name is None else paragraph(line, indent=name.end()))
 
 
 def note(sentence: str) -> None:

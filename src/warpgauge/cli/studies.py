@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from warpgauge.cli.options import FILE, FOLDER, NEW, NEW_FILE, json_option, trust_option
-from warpgauge.cli.output import next_steps, note, print_facts, print_json, progress, quoted
+from warpgauge.cli.output import next_steps, note, paragraph, print_facts, print_json, progress, quoted
 from warpgauge.display import counted, text_table
 from warpgauge.io.files import replace_text
+
+MOST_REASONS = 5  # why a case is missing, on the terminal
 
 
 @click.command(
@@ -123,7 +125,13 @@ def benchmark(
     for sentence in result.sentences_before:
         click.echo(sentence)
     click.echo(text_table(*result.table(), result.title))
-    click.echo(f"\n{result.verdict}\nAll numbers: {folder / 'study.json'}")
+    click.echo(f"\n{paragraph(result.verdict)}")
+    missing = [(one.name, method, why) for one in result.outcomes for method, why in one.missing.items()]
+    for pair, method, why in missing[:MOST_REASONS]:
+        click.echo(f"missing: {method} on {pair}: {why.rstrip('.')}.")
+    if len(missing) > MOST_REASONS:
+        click.echo(f"missing: {len(missing) - MOST_REASONS} more, with the reasons in the JSON.")
+    click.echo(f"All numbers: {folder / 'study.json'}")
     for name, page in (("Report", report), ("Leaderboard", leaderboard)):
         if page is not None:
             click.echo(f"{name}: {page}")

@@ -18,7 +18,7 @@ from warpgauge.cli.options import (
     project_argument,
     trust_option,
 )
-from warpgauge.cli.output import note, print_facts, print_json, progress
+from warpgauge.cli.output import note, print_facts, print_json, print_verdict, progress
 from warpgauge.display import lines_text
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.judge import CENTRES
@@ -76,7 +76,7 @@ def evaluate(
         # References stay beside the methods that are chosen: what is said of a method must not depend on the choice.
         references = {name: opened.transform(name) for name in opened.reference_names() if name not in chosen}
         found = evaluate_project(opened, {**chosen, **references}, tolerance=tolerance, margin=margin, centre=centre)
-    print_json(found.to_dict()) if as_json else click.echo(str(found))
+    print_json(found.to_dict()) if as_json else print_verdict(str(found))
 
 
 @click.command(
@@ -291,7 +291,7 @@ def certify(
     if as_json:
         print_json(found.content)
         return
-    click.echo(str(found))
+    print_verdict(str(found))
     if out is not None:
         click.echo(f"Certificate: {out} ({found.content['digest'][:19]}...)")
 

@@ -159,8 +159,9 @@ class _Locations:
                 self.is_landmark[first] |= self.queries[first].origin == "given"
                 return number
         if any(is_taken):
+            place = ", ".join(f"{x:g}" for x in point)
             raise InvalidInputError(
-                f"{who} has an answer at {point.tolist()} already; undo or skip it first, or leave the landmark out."
+                f"The rater {who} has an answer at ({place}) already; undo it first, or leave the landmark out."
             )
         return self._add(point, who, name, self.queries[here[0]] if here else None)
 
