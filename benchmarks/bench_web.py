@@ -1,4 +1,4 @@
-"""The annotator over loopback: placements, tiles, fifty raters at once, and the page, each against its budget."""
+"""The annotator over loopback: placements, tiles, and the page, each against its budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +27,6 @@ from warpgauge.session.prior import default_prior, fit_event
 CANDIDATES = 20_000
 ANNOTATIONS = 200
 SIDE = 20_000  # pixels of the large image
-RATERS = 50
-EACH = 4
 PLACEMENT_SECONDS = 0.1
 TILE_SECONDS = 0.02
 FIRST_SECONDS = 1.0
@@ -46,28 +43,23 @@ const timer = setInterval(() => {
 _MAIN = """
 import sys
 from warpgauge.web import serve
-serve(sys.argv[1], raters=[name for name in sys.argv[2].split(",") if name], open_browser=False,
-      echo=lambda line: print(line, flush=True))
+serve(sys.argv[1], open_browser=False, echo=lambda line: print(line, flush=True))
 """
 
 
 @contextmanager
-def _served(folder: Path, raters: str = "") -> Iterator[dict[str, str]]:
-    """A server in a process of its own; gives the links by name."""
-    command = [sys.executable, "-c", _MAIN, str(folder), raters]
+def _served(folder: Path) -> Iterator[str]:
+    """A server in a process of its own; gives the organiser's link."""
+    command = [sys.executable, "-c", _MAIN, str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-    links: dict[str, str] = {}
     assert process.stdout is not None
     for line in process.stdout:
-        words = line.split()
         if line.startswith("The annotator is at"):
-            links["organiser"] = words[4]
-        elif line.startswith("Link for"):
-            links[words[2]] = words[-1]
+            link = line.split()[4]
         elif line.startswith("Press Ctrl-C"):
             break
     try:
-        yield links
+        yield link
     finally:
         process.terminate()
         process.wait(30)
@@ -128,8 +120,8 @@ def _placement(rng: np.random.Generator, grid: Grid, point: np.ndarray) -> dict[
 def _placements(folder: Path, grid: Grid) -> Row:
     rng = np.random.default_rng(3)
     times = []
-    with _served(folder) as links:
-        client = _client(links["organiser"])
+    with _served(folder) as link:
+        client = _client(link)
         query = client.get("/api/query").json()
         for step in range(18):
             body = {**_placement(rng, grid, np.asarray(query["location"])), "generation": query["generation"]}
@@ -149,8 +141,8 @@ def _placements(folder: Path, grid: Grid) -> Row:
 def _tiles(folder: Path) -> Row:
     rng = np.random.default_rng(4)
     times = []
-    with _served(folder) as links:
-        client = _client(links["organiser"])
+    with _served(folder) as link:
+        client = _client(link)
         client.get("/api/images/fixed/tile?level=6")
         for _ in range(60):
             level = int(rng.integers(0, 5))
@@ -161,47 +153,6 @@ def _tiles(folder: Path) -> Row:
             assert len(reply.content) == 256 * 256
     note = f"median of {len(times)} tiles never asked before, largest {1000 * max(times):.0f} ms"
     return _budget(f"tile of a {SIDE} x {SIDE} TIFF, over HTTP", statistics.median(times), TILE_SECONDS, note)
-
-
-def _crowd(folder: Path) -> Row:
-    names = [f"rater{k}" for k in range(RATERS)]
-    saved: list[int] = []
-    problems: list[str] = []
-    with _served(folder, ",".join(names)) as links:
-        clients = [_client(links[name]) for name in names]
-        queries = [client.get("/api/query").json() for client in clients]
-        gate = threading.Barrier(RATERS + 1)
-
-        def work(which: int) -> None:
-            query = queries[which]
-            gate.wait()
-            for _ in range(EACH):
-                body = {"point": query["location"], "covariance": [[1, 0], [0, 1]], "alpha": 0.01,
-                        "generation": query["generation"]}  # fmt: skip
-                reply = clients[which].post(f"/api/query/{query['query']}/place", json=body)
-                if reply.status_code != 200:
-                    problems.append(reply.text)
-                    return
-                saved.append(reply.json()["saved"]["generation"])
-                query = reply.json()["next"]
-
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(RATERS)]
-        for thread in threads:
-            thread.start()
-        gate.wait()
-        start = time.perf_counter()
-        for thread in threads:
-            thread.join()
-        spent = time.perf_counter() - start
-        for client in clients:
-            client.close()
-    with Project.open(folder) as project:
-        logged = [event.generation for event in project.events() if event.kind == "place"]
-    if problems or sorted(saved) != logged or len(logged) != RATERS * EACH:
-        raise RuntimeError(f"{len(problems)} errors, {len(logged)} of {RATERS * EACH} events in the log")
-    note = f"all {len(logged)} acknowledged events are in the log once, 0 errors"
-    work_name = f"{RATERS} raters posting {EACH} placements each at once"
-    return _budget(work_name, spent, RATERS * EACH * PLACEMENT_SECONDS, note)
 
 
 @contextmanager
@@ -238,10 +189,10 @@ def _first_picture(found: Any, link: str) -> float:
 def _page(folder: Path) -> Row:
     """The page in Chromium, where there is one."""
     work = "first picture, from the link with an empty cache until both images are complete, in Chromium"
-    with _served(folder) as links, _browser() as found:
+    with _served(folder) as link, _browser() as found:
         if found is None:
             return Row(work, "", None, None, None, None, "Chromium or playwright is not installed")
-        first = [_first_picture(found, links["organiser"]) for _ in range(VISITS)]
+        first = [_first_picture(found, link) for _ in range(VISITS)]
     load = f"load of the machine {os.getloadavg()[0] / (os.cpu_count() or 1):.1f} a core"
     return _budget(work, statistics.median(first), FIRST_SECONDS, f"median of {len(first)}; {load}")
 
@@ -258,5 +209,4 @@ def run() -> list[Row]:
         with Project.open(one) as project:
             grid = project.fixed_grid
         _annotate(one, grid)
-        crowd = _project(folder / "crowd", folder / "large.tif", SIDE)
-        return [_placements(one, grid), _tiles(one), _crowd(crowd), _page(one)]
+        return [_placements(one, grid), _tiles(one), _page(one)]

@@ -36,8 +36,7 @@ def report(results: Sequence[Result]) -> Findings:
                          for method in METHODS},
         }  # fmt: skip
         sentences.append(_sentence(dataset, numbers[dataset]))
-    figures = {f"p{p}": _figure(numbers, p) for p in _NORMS}
-    return Findings(numbers, {**figures, "intervals": _interval_figure(numbers)}, sentences)
+    return Findings(numbers, {f"p{p}": _figure(numbers, p) for p in _NORMS}, sentences)
 
 
 def _summed(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -88,15 +87,11 @@ def _sentence(dataset: str, found: dict[str, Any]) -> str:
     )
 
 
-def _axes_row(columns: int, rows: int) -> tuple[Any, Any]:
-    figure = Figure(figsize=(2.9 * columns + 0.4, 2.5 * rows + 0.3), layout="constrained",
-                                        facecolor="white")  # fmt: skip
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
 def _figure(numbers: dict[str, Any], p: str) -> Any:
     """Draw one column per dataset as in the paper: correlation above, error of the score below."""
-    figure, places = _axes_row(len(numbers), 2)
+    size = (2.9 * len(numbers) + 0.4, 5.3)
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    places = figure.subplots(2, len(numbers), squeeze=False)
     for column, (dataset, found) in enumerate(numbers.items()):
         counts = [int(n) for n in found["counts"]]
         for row, what in enumerate(("spearman", "error")):
@@ -113,25 +108,5 @@ def _figure(numbers: dict[str, Any], p: str) -> Any:
         places[0, column].set_title(f"{dataset}, K = {found['transforms']}", fontsize=9)
         places[1, column].set_ylabel(f"error of the score ({found['units']})", fontsize=8)
         places[0, column].set_ylabel("Spearman's correlation", fontsize=8)
-    places[0, 0].legend(fontsize=7, frameon=False)
-    return figure
-
-
-def _interval_figure(numbers: dict[str, Any]) -> Any:
-    """Draw how often 90 % intervals hold the true score."""
-    figure, places = _axes_row(len(numbers), 1)
-    for axes, (dataset, found) in zip(places[0], numbers.items(), strict=True):
-        plain_axes(axes)
-        counts = [int(n) for n in found["counts"]]
-        axes.axhspan(0.85, 0.95, color="#DCEBDD", zorder=0)
-        for method in ("paper", "judge"):
-            held = [found["counts"][str(n)][method]["held"] for n in counts]
-            axes.plot(counts, held, color=OKABE_ITO[METHODS.index(method)], marker=_MARKS[method], markersize=4,
-                      linewidth=1.4, label=_LABELS[method])  # fmt: skip
-        axes.set_xticks(counts)
-        axes.set_ylim(0, 1.02)
-        axes.set_title(dataset, fontsize=9)
-        axes.set_xlabel("number of annotations", fontsize=9)
-        axes.set_ylabel("90 % intervals that hold", fontsize=8)
     places[0, 0].legend(fontsize=7, frameon=False)
     return figure

@@ -147,9 +147,6 @@ def _checked_data(experiment: Experiment, data: Path) -> Path:
 def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
     except OSError as error:
         raise InvalidInputError(
             f"Results cannot be written into {str(folder)!r}: {error.strerror or error}; choose another --out."

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 import warpgauge as wg
 from paper.curves import SMALLEST_PX, deciles, disc, exact_answers, halves, paper_prior, rng_for
@@ -24,7 +23,6 @@ from paper.datasets import DATASETS, Floats, LandmarkPair, folders
 from paper.experiment import Experiment, Findings, Result, Run
 from warpgauge.core import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.maps import OKABE_ITO
 
 ORDERS = ("farthest", "random")
 PAPER = "paper"
@@ -177,7 +175,7 @@ def report_coverage(results: Sequence[Result]) -> Findings:
             rows = {n: {label: _coverage_numbers(values) for label, values in by.items()} for n, by in counts.items()}
             numbers[dataset][order] = rows
             told.extend(_coverage_sentences(DATASETS[dataset].title, order, rows))
-    return Findings(numbers, {"coverage": _coverage_figure(numbers)}, told)
+    return Findings(numbers, {}, told)
 
 
 def _coverage_numbers(values: list[list[float]]) -> dict[str, Any]:
@@ -207,31 +205,6 @@ def _coverage_sentences(title: str, order: str, rows: dict[int, dict[str, dict[s
             other = ", ".join(f"{100 * share:.1f} % at n = {n}" for n, share in missed.items())
             told.append(f"{words} at {len(met)} of {len(rows)} numbers of annotations, but {other}.")
     return told
-
-
-def _coverage_figure(numbers: dict[str, Any]) -> Any:
-    """Draw one column per dataset and one row per order: coverage of each level, the paper's dashed, goals as bands."""
-    figure = Figure(figsize=(3.1 * len(numbers) + 0.4, 2.8 * len(ORDERS)), layout="constrained", facecolor="white")
-    places = figure.subplots(len(ORDERS), len(numbers), squeeze=False, sharey=True)
-    for column, (dataset, orders) in enumerate(numbers.items()):
-        for row, (order, counts) in enumerate(orders.items()):
-            axes = places[row, column]
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.tick_params(labelsize=8)
-            for low, high in COVERAGE_GOALS.values():
-                axes.axhspan(100 * low, 100 * high, color="#E9E9E9")
-            for at, level in enumerate(LEVELS):
-                axes.axhline(100 * level, color="#9A9A9A", linewidth=0.8)
-                for label, style in ((PAPER, "--"), (DEFAULT, "-")):
-                    shares = [100 * by[label]["mean"][at] for by in counts.values()]
-                    name = f"{level:.0%}, {label}" if row == column == 0 else None
-                    axes.plot(list(counts), shares, style, color=OKABE_ITO[at], marker="o", markersize=3, label=name)
-            axes.set_ylim(30, 101)
-            axes.set_title(f"{DATASETS[dataset].title}, {order}", fontsize=9)
-            axes.set_xlabel("number of annotations", fontsize=8)
-    places[0, 0].set_ylabel("held-out landmarks inside, %", fontsize=8)
-    figure.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    return figure
 
 
 CALIBRATION = Experiment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.testing import CliRunner
 
 from command_tools import ask, call
 from warpgauge.cli.app import COMMANDS, GROUPS, app
@@ -62,3 +63,34 @@ def test_hints_quote_paths(tmp_path: Path) -> None:
     assert f"Next: warpgauge import '{folder}'" in said
     assert f"warpgauge annotate '{folder}'" in said
     assert f"warpgauge annotate '{folder}'" in call("suggest", folder)
+
+
+def test_a_newcomers_commands_print_at_most_ten_lines_and_the_next_command(tmp_path: Path) -> None:
+    """On the path of the README, notes included; the rows of the table of `evaluate`, one per method, come on top."""
+    import numpy as np
+    from PIL import Image
+    from scipy import ndimage
+
+    texture = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=(140, 160)), 2)
+    texture = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.uint8)
+    Image.fromarray(texture[10:110, 10:130]).save(tmp_path / "fixed.png")
+    Image.fromarray(texture[13:113, 6:126]).save(tmp_path / "moving.png")
+    fixed = np.random.default_rng(1).uniform([10, 10], [100, 80], (20, 2)).round(1)
+    rows = [f"{x},{y},{x + 4},{y - 3}" for x, y in fixed.tolist()]
+    (tmp_path / "pairs.csv").write_text("\n".join(["fixed_x,fixed_y,moving_x,moving_y", *rows, ""]))
+    for name, shift in (("good", 4.1), ("fair", 3.0), ("poor", 2.0)):
+        (tmp_path / f"{name}.txt").write_text(f"1 0 {shift}\n0 1 -3\n0 0 1\n")
+    project = tmp_path / "p"
+    steps: dict[str, list[object]] = {
+        "new": ["--fixed", tmp_path / "fixed.png", "--moving", tmp_path / "moving.png"],
+        "import": [tmp_path / "pairs.csv", "--radius", 2],
+        "add-transform": [tmp_path / f"{name}.txt" for name in ("good", "fair", "poor")],
+        "evaluate": [],
+        "suggest": [],
+    }
+    for command, words in steps.items():
+        result = CliRunner().invoke(app, [command, str(project), *map(str, words)])
+        assert result.exit_code == 0, result.output
+        lines = result.output.splitlines()
+        assert len(lines) <= 10 + 4 * (command == "evaluate"), command
+        assert command == "evaluate" or any(line.startswith("Next: warpgauge ") for line in lines), command

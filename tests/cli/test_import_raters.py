@@ -117,7 +117,7 @@ def test_a_landmark_far_from_those_of_the_others_is_named(folder: Path, named: b
     made["cem"][1][5] += [25.0, 0.0]
     (sentence,) = ask("import", folder, write(folder.parent / "all.csv", made, named))["far from others"]
     assert sentence.startswith(f"{label} of cem lies 2")
-    assert sentence.endswith(" px from where ann and bob and dee marked it")
+    assert sentence.endswith(" px from where ann, bob and dee marked it")
     call("undo", folder, "--import")
     two = {name: made[name] for name in ("bob", "cem")}
     assert len(ask("import", folder, write(folder.parent / "two.csv", two, named))["far from others"]) == 2

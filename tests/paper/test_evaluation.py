@@ -115,7 +115,7 @@ def test_the_report_counts_over_all_cases(computed: dict[str, Any]) -> None:
     assert found["counts"]["10"]["judge"]["error"]["2"]["mean"] == pytest.approx(own["error"]["2"])
     assert found["together"]["judge"]["cases"] == 4
     assert "2 runs of 4 transforms" in findings.sentences[0]
-    assert set(findings.figures) == {"p1", "p2", "pinf", "intervals"}
+    assert set(findings.figures) == {"p1", "p2", "pinf"}
 
 
 def test_simulated_pairs_are_registered_once_and_their_truth_is_known(
