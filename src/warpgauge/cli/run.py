@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from warpgauge.cli.options import NEW, json_option, project_argument
-from warpgauge.cli.output import next_steps, note, print_json, progress, quoted
+from warpgauge.cli.output import next_steps, note, print_json, print_verdict, progress, quoted
 from warpgauge.core.parallel import thread_count
 from warpgauge.display import counted, text_table
 from warpgauge.io.files import content_hash
@@ -196,7 +196,7 @@ def demo(dim: str, out: Path, queries: int, seed: int, jobs: int | None, as_json
     if as_json:
         print_json(result.to_dict())
         return
-    click.echo(f"\n{result}")
+    print_verdict(f"\n{result}")
     next_steps(
         "warpgauge new my-project --fixed FIXED --moving MOVING   (your own images)",
         f"warpgauge info {quoted(result.folder / 'project')}   (the project that was just made)",

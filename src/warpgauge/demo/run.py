@@ -15,7 +15,7 @@ from warpgauge import maps
 from warpgauge.core.error_scores import displacement_norm
 from warpgauge.demo.image_pairs import DemoPair, make_pair
 from warpgauge.demo.simulated_expert import answer_queries
-from warpgauge.display import text_table
+from warpgauge.display import rounded, text_table
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation import Evaluation, evaluate_project
 from warpgauge.io.transforms import Transform
@@ -79,37 +79,22 @@ class DemoResult:
         }
 
     def __str__(self) -> str:
-        """Return the ranking beside the true one, the verdict, and what was written."""
-        seconds = {f"{one.name.removeprefix(PREFIX)}": one.seconds for one in self.registrations}
-        rows = []
-        for rank, name in enumerate(self.evaluation.ranking(), 1):
-            one = self.evaluation.scores[name]
-            low, high = one.interval[PRIMARY]
-            landmark = one.landmark[PRIMARY]
-            rows.append(
-                [
-                    str(rank),
-                    name,
-                    f"{one.score[PRIMARY]:.2f}",
-                    f"{low:.2f} to {high:.2f}",
-                    f"{one.probability_best[PRIMARY]:.2f}",
-                    "-" if landmark is None else f"{landmark:.2f}",
-                    f"{self.true_scores[name]:.2f}",
-                    str(1 + self.true_ranking.index(name)),
-                    f"{seconds[name]:.0f} s" if name in seconds else "-",
-                ]
-            )
+        """Return the table of the evaluation with the truth beside it, the verdict, and what was written."""
+        seconds = {one.name.removeprefix(PREFIX): f"{one.seconds:.0f} s" for one in self.registrations}
+        columns, rows = self.evaluation.table()
+        for row in rows:
+            name = row[0]
+            row += [rounded(self.true_scores[name]), 1 + self.true_ranking.index(name), seconds.get(name, "-")]
         units = self.pair.grid.units
         count = self.evaluation.annotations
-        columns = ["", "registration", "error", "90 % interval", "P(best)", "landmarks", "TRUE", "rank", "took"]
         title = f"5. RMS error in {units}, estimated from {count} annotations, and the true one"
+        table = text_table([*columns, "TRUE", "rank", "took"], rows, title)
         gaps = (
             f"Mean distance from the true RMS error: {self.posterior_error:.2f} {units} for the estimate, "
             f"{self.landmark_error:.2f} {units} for the classical landmark error."
         )
         written = [f"  {path}  ({name})" for name, path in self.files.items()]
-        verdict = str(self.evaluation.verdict)
-        return "\n".join([text_table(columns, rows, title), "", verdict, gaps, "", "Written:", *written])
+        return "\n".join([table, "", str(self.evaluation.verdict), gaps, "", "Written:", *written])
 
 
 def start_clean(folder: Path) -> None:
