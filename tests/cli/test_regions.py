@@ -140,17 +140,3 @@ def test_an_older_program_refuses_a_project_with_regions_and_changed_labels_are_
     said = call("suggest", pictures / "sliding", code=1)
     assert "has changed since" in said
     assert "put back the former file." in said  # regions cannot be relinked
-
-
-def test_weights_of_other_projects_leave_the_share_as_it_is(pictures: Path) -> None:
-    """Another project's landmarks lie in another image: this one's labels are not looked up for them."""
-    make(pictures, "plain")
-    make(pictures, "sliding", "--regions", pictures / "labels.png")
-    with Project.open(pictures / "plain") as project:
-        answered(project, 12)
-    with Project.open(pictures / "sliding") as project:
-        session = Session(project, rater="ada")
-        before = session.prior().kernel.own_share
-        fit = session.fit_from([pictures / "plain"])
-        assert fit.own == ()
-        assert session.prior().kernel.own_share == pytest.approx(before)

@@ -17,7 +17,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Settings
 from warpgauge.session import Session
-from warpgauge.session.prior import default_prior, default_radius
+from warpgauge.session.prior import default_prior, default_radius, fit_event
 
 NEVER = {"refit": "never"}
 
@@ -49,7 +49,6 @@ def test_refits_come_at_growing_intervals(tmp_path: Path) -> None:
     Rater(session, "ada").work(34)
     fits = session.project.state.fits
     assert [fit.annotations for fit in fits] == [3, 5, 8, 12, 18, 27]
-    assert all(not fit.from_projects for fit in fits)
     assert session.progress().next_refit == 41
     assert "27 annotations" in session.progress().weights
     assert np.array_equal(session.prior().kernel.weights, fits[-1].weights)
@@ -90,31 +89,17 @@ def test_no_refit_where_the_settings_say_so(tmp_path: Path) -> None:
     assert session.refit().annotations == 16
 
 
-def test_weights_from_other_projects(tmp_path: Path) -> None:
-    """They are fitted to the others' annotations, moved to this image's middle, and logged with their origin."""
-    others = []
-    for number in range(2):
-        other = make(tmp_path / f"other {number}", NEVER, spacing={"fixed": 1.0, "moving": 1.0}, units="px")
-        Rater(Session(other, "ada"), "ada", number).work(12)
-        others.append(other)
+def test_weights_that_were_learned_elsewhere(tmp_path: Path) -> None:
+    """The paper's weights come from other pairs: once logged they stay, whatever is answered or undone here."""
     project = make(tmp_path / "p")
     session = Session(project, "ben")
-    event = session.fit_from([others[0], others[1].folder])
-    assert [source["project"] for source in event.projects] == [other.id for other in others]
-    assert [source["annotations"] for source in event.projects] == [12, 12]
-    assert event.projects[0]["log"] == others[0].fingerprint()
-    initial = default_prior(project.fixed_grid, project.settings)
-    sides = project.fixed_grid.spacing * project.fixed_grid.size
-    fitted = fit_power_law(initial, [Session(other).annotations() for other in others], sides)
-    assert np.allclose(event.weights, fitted.kernel.weights)
-    Rater(session, "ben").work(11)
-    assert len(project.state.fits) == 1  # learned weights are not refitted
-    assert "2 other projects" in session.progress().weights
-    with pytest.raises(InvalidInputError, match="cannot be among"):
-        session.fit_from([project])
-    micrometres = make(tmp_path / "um", spacing=1.0, units="um")
-    with pytest.raises(InvalidInputError, match="2D in um"):
-        session.fit_from([micrometres])
+    learned = default_prior(project.fixed_grid, project.settings).with_kernel(wg.KernelBundle("wendland", [9.0], [4.0]))
+    project.append(fit_event(learned, "ben"))
+    Rater(session, "ben").work(6)
+    session.undo()
+    assert session.prior().kernel.weights.tolist() == [4.0]
+    assert len(project.state.fits) == 1
+    assert session.progress().next_refit is None
 
 
 def test_one_raters_annotations_keep_their_covariances(tmp_path: Path) -> None:

@@ -86,17 +86,6 @@ def test_a_fit_to_an_answer_that_was_changed_is_not_used(tmp_path: Path, how: st
     assert not np.array_equal(session.prior().kernel.weights, initial)
 
 
-def test_weights_from_other_projects_rest_on_no_answer_here(tmp_path: Path) -> None:
-    other = make(tmp_path / "other", {"refit": "never"})
-    Rater(Session(other, "ada"), "ada").work(8)
-    session = Session(make(tmp_path / "p"), "ada")
-    Rater(session, "ada").work(4)
-    weights = session.fit_from([other]).weights
-    session.undo()
-    session.undo()
-    assert np.array_equal(session.prior().kernel.weights, weights)
-
-
 def test_the_state_of_a_project_opened_anew_is_the_same(tmp_path: Path) -> None:
     """Fits in force and what was removed come from the log alone."""
     session = Session(make(tmp_path / "p"), "ada")

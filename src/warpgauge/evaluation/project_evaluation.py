@@ -88,7 +88,7 @@ def project_posterior(project: Project) -> Posterior:
     """Return the posterior of the project's model given the current annotations, with all raters fused."""
     settings = project.settings
     fits = project.state.fits
-    if settings.model == PAPER or (fits and fits[-1].from_projects):
+    if settings.model == PAPER or (fits and not fits[-1].rests_on):
         return posterior_of(project)
     noise = bool(fits and fits[-1].fitted_noise)
     prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet

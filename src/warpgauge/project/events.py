@@ -520,26 +520,14 @@ class Fit(Event):
     linear_sd: _Deviation | None = None
     translation_sd: _Deviation | None = None
     report: Mapping[str, Any] | None = None
-    source: Literal["annotations", "projects"] = "annotations"
     annotations: Whole = 0
     """Number of annotations that they were learned from."""
     rests_on: tuple[Whole, ...] = ()
-    """Generations of the placements that they were learned from."""
+    """Generations of the placements that they were learned from; empty for weights learned elsewhere, which are not
+    refitted automatically."""
     fitted_noise: Flag = False
     replaces: Whole | None = None
     """Generation of the fit before; another one in its place means that somebody has refitted meanwhile."""
-    projects: tuple[Mapping[str, Any], ...] = ()
-    """The other projects that they were learned from."""
-
-    @property
-    def from_projects(self) -> bool:
-        """Whether they were learned from other projects; then they are not refitted automatically."""
-        return self.source == "projects"
-
-    @property
-    def trend(self) -> tuple[float | None, float | None]:
-        """Standard deviations of the affine trend, linear and of the translation."""
-        return self.linear_sd, self.translation_sd
 
     def _check(self, state: State) -> None:
         if len(self.weights) != len(self.scales) or len(self.own) not in (0, len(self.scales)):

@@ -246,11 +246,6 @@ def own_annotations(state: State, d: int, rater: str, *, sealed: bool = False) -
     )
 
 
-def standing_generations(state: State) -> set[int]:
-    """Return the generations of the marks that the model uses."""
-    return {mark.generation for marks in standing_marks(state).values() for mark in marks}
-
-
 def _linear(fixed: Floats, moving: Floats) -> Floats:
     """Return the linear part of the landmarks' affine map; the identity where there are few."""
     d = fixed.shape[1]

@@ -93,17 +93,17 @@ class Model:
         return self._prior[1]
 
     def untaught_prior(self, state: State) -> TransformationPrior:
-        """Return the prior that no answer of this project has changed: initial weights, or those of other projects."""
-        return current_prior(self.project, next((fit for fit in reversed(state.fits) if fit.from_projects), None))
+        """Return the prior that no answer of this project has changed: initial weights, or those learned elsewhere."""
+        return current_prior(self.project, next((fit for fit in reversed(state.fits) if not fit.rests_on), None))
 
     def untaught_key(self, state: State) -> tuple[object, ...]:
         """Return what `untaught_prior` depends on."""
-        return sum(fit.from_projects for fit in state.fits), self.project.settings, aligned(state)
+        return sum(not fit.rests_on for fit in state.fits), self.project.settings, aligned(state)
 
     def learns(self, state: State) -> bool:
         """Return whether weights are learned from the answers of this project."""
         settings = self.project.settings
-        taught = any(fit.from_projects for fit in state.fits)
+        taught = any(not fit.rests_on for fit in state.fits)
         return settings.refit != "never" and settings.model != PAPER and not taught
 
     # Posteriors

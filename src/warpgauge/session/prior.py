@@ -21,7 +21,7 @@ from warpgauge.core.process import TransformationPrior
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project, Settings, State
 from warpgauge.project.events import Fit
-from warpgauge.session.fused_annotations import standing_generations
+from warpgauge.session.fused_annotations import standing_marks
 
 TYPICAL_SHARE = 0.02
 # Uncertainty of an accepted rough alignment: of its shift, as a share of the diagonal, and of each matrix entry.
@@ -50,9 +50,8 @@ def default_prior(grid: Grid, settings: Settings, regions: Regions | None = None
 def fit_in_force(state: State) -> Fit | None:
     """Return the last fit where its annotations are all unchanged, or None for the initial weights."""
     last = state.fits[-1] if state.fits else None
-    if last is None or last.from_projects or set(last.rests_on) <= standing_generations(state):
-        return last
-    return None
+    standing = {mark.generation for marks in standing_marks(state).values() for mark in marks}
+    return last if last is not None and standing.issuperset(last.rests_on) else None
 
 
 def current_prior(project: Project, fit: Fit | None) -> TransformationPrior:
@@ -67,10 +66,10 @@ def current_prior(project: Project, fit: Fit | None) -> TransformationPrior:
         return prior
     kernel = KernelBundle(fit.family, fit.scales, fit.weights)
     if project.regions is not None:
-        # Weights of other projects say nothing of what slides here: the prior's share stays.
+        # Weights that were learned elsewhere say nothing of what slides here: the prior's share stays.
         own = fit.own or np.full(len(fit.scales), prior.kernel.own_share)
         kernel = kernel.with_own(project.regions, own)
-    return with_weights(prior, kernel, fit.trend, fit.noise)
+    return with_weights(prior, kernel, (fit.linear_sd, fit.translation_sd), fit.noise)
 
 
 def with_weights(

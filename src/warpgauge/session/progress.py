@@ -355,7 +355,6 @@ class Overview:
             ), following
         if fit is None:
             return "The weights of the kernel are the initial ones; nothing has been learned yet.", following
-        count = counted(fit.annotations, "annotation")
-        if fit.from_projects:
-            return f"The weights were learned from {counted(len(fit.projects), 'other project')} ({count}).", following
-        return f"The weights were refitted to {count}.", following
+        if not fit.rests_on:
+            return "The weights were learned elsewhere.", following
+        return f"The weights were refitted to {counted(fit.annotations, 'annotation')}.", following

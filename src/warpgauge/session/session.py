@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, WarpgaugeError
-from warpgauge.io.files import PathLike
 from warpgauge.io.landmarks import Landmarks
 from warpgauge.project import ConflictError, Doubt, Event, Place, Placement, Project, Skip, State, events
 from warpgauge.project.events import Action, Fit, Redo, Undo
@@ -23,9 +22,9 @@ from warpgauge.session.fused_annotations import all_marks, located_annotations, 
 from warpgauge.session.landmark_exchange import import_events, volunteered_query
 from warpgauge.session.plausibility import LEVEL, UnconfirmedError, check_placement, doubt_about
 from warpgauge.session.prior import aligned, default_radius
-from warpgauge.session.queries import PROGRAM, START_MARKS, Query, number_of
+from warpgauge.session.queries import START_MARKS, Query, number_of
 from warpgauge.session.questions import Questions
-from warpgauge.session.refit import next_refit, own_fit, trained_fit
+from warpgauge.session.refit import next_refit, own_fit
 
 Question = Callable[[Doubt, str], str | None]
 """Returns what to ask a rater about a doubt, or None where nobody is to be asked."""
@@ -371,12 +370,9 @@ class Session(Questions):
     def _refit(self, state: State, noise: bool) -> Fit | None:
         located = located_annotations(state, self.project.d, self._model.default_covariance)
         try:
-            return self._log(own_fit(self.project, located, state, noise))
+            written = self.project.append(own_fit(self.project, located, state, noise))[0]
         except ConflictError:
             return None
-
-    def _log(self, fit: Fit) -> Fit:
-        written = self.project.append(fit)[0]
         assert isinstance(written, Fit)
         return written
 
@@ -401,10 +397,6 @@ class Session(Questions):
                 return None
         finally:
             self._refitting.release()
-
-    def fit_from(self, others: Sequence[Project | PathLike], *, noise: bool = False, rater: str = PROGRAM) -> Fit:
-        """Learn the weights from other projects and log them; from then on they are not refitted automatically."""
-        return self._log(trained_fit(self.project, others, noise, rater))
 
     # What organisers do, and landmarks that come in
 
