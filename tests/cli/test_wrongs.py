@@ -212,10 +212,10 @@ def _wrong(points: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
         ("ten times", "--scale 0.1"),
         ("a quarter", "--scale 4"),
         ("axes", "x and y exchanged"),
-        ("upwards", "y counted from the other end"),
+        ("upwards", "the landmarks belong to other images"),
         ("moving axes", "x and y of the moving points exchanged"),
-        ("moving backwards", "x of the moving points counted from the other end"),
-        ("fixed upwards", "y of the fixed points counted from the other end"),
+        ("moving backwards", "the landmarks belong to other images"),
+        ("fixed upwards", "the landmarks belong to other images"),
     ],
 )
 def test_a_likely_misreading_is_named_and_refused(

@@ -83,7 +83,7 @@ def import_(
     MOVING_FILE is for formats with one file per image. Either all landmarks are imported or none. Rows without an
     uncertainty get that of --radius, or of a plain click; inactive rows stay inactive. Landmarks that are probably
     wrong are refused unless you add --force: most points outside, rows in another order, fixed and moving exchanged,
-    another scale, indices instead of world points, flipped axes, other images. One undo reverts the whole import.
+    another scale, indices instead of world points, exchanged axes, other images. One undo reverts the whole import.
     Several raters (a column "rater", or one import each) who marked the same landmarks give one location each, with
     several marks; a constant offset between raters is named, and so is a landmark that one of them marked far away.
     """

@@ -1,6 +1,6 @@
 """Checks for probable mistakes in landmarks before they are imported into a project.
 
-Each usual misreading (fixed and moving exchanged, another scale, indices for world points, flipped or exchanged axes)
+Each usual misreading (fixed and moving exchanged, another frame or scale, indices for world points, exchanged axes)
 is tried beside the reading as given, and compared by how alike the two images are around the pairs: correlation of
 their gradient magnitudes in patches, which serves images of different stains or modalities too. On the ten pairs of
 stains of one CIMA region the mean correlation at the true pairs was 0.16 to 0.36, and -0.03 to 0.02 with fixed and
@@ -16,7 +16,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +54,6 @@ _ALIKE, _ALIKE_ERRORS, _FEWEST_ALIKE = 0.65, 2.0, 8
 _FLAT = 1e-3  # a patch with less structure than this share of the strongest one says nothing
 # No right landmarks lie within so many pixels; metres or micrometres read as millimetres do, or the reverse.
 _COLLAPSED, _UNITS = 2.0, (1000.0, 100.0, 10.0)
-# Orders of three numbers that are readings of their own: x and y exchanged, and all reversed.
-_EXCHANGES = ((1, 0, 2), (2, 1, 0))
 _SIDES = ("fixed", "moving")
 _WORDS = {
     "inverse": "fixed and moving exchanged (the two files or columns)",
@@ -78,9 +75,9 @@ Reread = Callable[..., Landmarks]
 def import_problems(project: Project, landmarks: Landmarks, reread: Reread | None = None) -> list[str]:
     """Return probable mistakes in landmarks for a project, one clause each; empty if there are none.
 
-    Rows that fit in another order, most points outside their image, and misreadings (sides exchanged, another scale,
-    indices for world points, flipped axes) under which the images are clearly more alike at the pairs. ``reread`` reads
-    the same landmarks with another ``frame=``: what is advised has then been tried with the file itself.
+    Rows that fit in another order, most points outside their image, and misreadings under which the images are clearly
+    more alike at the pairs. ``reread`` reads the same landmarks with another ``frame=``: what is advised has then been
+    tried with the file itself.
     """
     if landmarks.moving_points is None or not len(landmarks):
         return []
@@ -300,40 +297,7 @@ def _readings(fixed_grid: Grid, moving_grid: Grid, given: _Pair, frames: list[_R
             side = next((f" of the {side} points" for side in _SIDES if reading.option.endswith(side)), "")
             yield _WORDS[reading.kind].format(side), pairs
     yield from ((f"{name}, {_WORDS['inverse']}", (pair[1], pair[0])) for name, pair in frames)
-    if fixed_grid.d == 3:
-        numbers = dict(frames).get(say("frame", "LPS"), given)
-        tried = _EXCHANGES if numbers is given else ()
-        yield from _orders(fixed_grid, moving_grid, numbers, tried)
     spacing = float(fixed_grid.spacing.mean())
     common = [scale for scale in SCALES if 0.1 <= scale <= 10]  # a smaller one draws all points into a corner
     for scale in sorted({*common, 0.5, 2.0, spacing, 1 / spacing} - {1.0}):
         yield say("scale", scale), (given[0] * scale, given[1] * scale)
-        yield f"the fixed points times {scale:g}", (given[0] * scale, given[1])
-        yield f"the moving points times {scale:g}", (given[0], given[1] * scale)
-    for axis, letter in enumerate("xyz"[: fixed_grid.d]):
-        fixed = _flipped(given[0], fixed_grid, axis)
-        moving = _flipped(given[1], moving_grid, axis)
-        yield f"{letter} counted from the other end", (fixed, moving)
-        yield f"{letter} of the fixed points counted from the other end", (fixed, given[1])
-        yield f"{letter} of the moving points counted from the other end", (given[0], moving)
-
-
-def _orders(fixed: Grid, moving: Grid, numbers: _Pair, tried: tuple[tuple[int, ...], ...]) -> Iterator[_Reading]:
-    """Yield pairs whose numbers stand in another order than those tried, in each frame, or of which one is negated."""
-    signs = np.array([-1.0, -1.0, 1.0])
-    for axis, letter in enumerate("xyz"):
-        negated = np.where(np.arange(3) == axis, -1.0, 1.0)
-        yield f"{letter} negated", (numbers[0] * negated, numbers[1] * negated)
-    for order in list(permutations(range(3)))[1:]:
-        one, other = (points[:, order] for points in numbers)
-        words = f"the columns taken as {', '.join('xyz'[at] for at in np.argsort(order))}"
-        if order not in tried:
-            yield words, (one, other)
-        yield f"{words}, {say('frame', 'RAS')}", (one * signs, other * signs)
-        yield f"{words}, {say('frame', 'index')}", (fixed.index_to_world(one), moving.index_to_world(other))
-
-
-def _flipped(points: Floats, grid: Grid, axis: int) -> Floats:
-    index = grid.world_to_index(points)
-    index[:, axis] = grid.size[axis] - 1 - index[:, axis]
-    return grid.index_to_world(index)
