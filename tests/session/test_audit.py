@@ -125,7 +125,7 @@ def test_a_rater_cannot_tell_audit_questions(tmp_path):
             before = after
         hidden = [query for query in rater.seen if query.number in audited(project)]
         assert hidden
-        assert [row.query for row in session.listing("ann")] == [query.number for query in rater.seen]
+        assert [row.mark.query.number for row in session.listing("ann")] == [query.number for query in rater.seen]
 
 
 def test_sealed_answers_reach_no_prediction_export_or_other_person(tmp_path):
@@ -147,7 +147,7 @@ def test_sealed_answers_reach_no_prediction_export_or_other_person(tmp_path):
             assert len(session.posterior().annotations) == 20 - len(numbers)
             for landmarks in (session.landmarks(), session.landmarks("ann"), session.landmarks(fused=True)):
                 assert len(landmarks.fixed_points) == 20 - len(numbers)
-            assert not {row.query for row in session.listing()} & set(numbers)
+            assert not {row.mark.query.number for row in session.listing()} & set(numbers)
             assert not {one.location for one in session.agreement().locations} & set(numbers)
             points = [query.point for query in rater.seen]
             found.append((points, session.posterior().mean(project.targets).tolist()))

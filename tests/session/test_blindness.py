@@ -49,12 +49,12 @@ def received(session: Session, query: Query) -> list[object]:
     rows = session.listing("ada")
     return [
         (names.name(state, "ada", query.number), query.point, query.radius, query.position, query.total),
-        (query.gain, query.answer, query.fit_generation),
+        (query.gain, query.answer),
         [query.prediction.mean.tobytes(), query.prediction.covariance.tobytes(), query.prediction.inside],
-        [names.name(state, "ada", row.query) for row in rows],
-        [(row.moving_point.tobytes(), row.residual.tobytes(), row.p, row.flag, row.origin == "moved") for row in rows],
+        [names.name(state, "ada", row.mark.query.number) for row in rows],
+        [(row.mark.placement, row.residual.tobytes(), row.p, row.outlier, row.mark.moved) for row in rows],
         [(who, skip.reason) for who, _, skip in session.skipped("ada")],
-        [*vars(progress).values()][:11],
+        [*vars(progress).values()][:10],
         (progress.curve.mean_sd.tobytes(), progress.stop_rules, progress.reasons, progress.weights, progress.region),
         (own.fixed_points.tobytes(), np.asarray(own.covariances).tobytes(), own.names, len(own.skips)),
         session.view("ada").mean(lattice).tobytes(),

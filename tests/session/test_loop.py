@@ -130,7 +130,7 @@ def test_blind_raters_are_predicted_from_their_own_answers(tmp_path: Path) -> No
         own = session.prior().condition(session.annotations("ben"), calibrate=True)
         expected = own.mean([query.point])[0]
         assert np.allclose(query.prediction.mean, expected) == blind
-        shown = {row.rater for row in session.listing("ben")}
+        shown = {row.mark.rater for row in session.listing("ben")}
         assert shown == {"ben"}
 
 

@@ -49,7 +49,7 @@ def test_a_volunteered_landmark_is_the_raters_alone_and_says_so(tmp_path: Path) 
     assert (record.origin, record.for_rater, record.candidate) == ("volunteered", "ada", None)
     assert np.allclose(session.annotations().fixed_points, PLACES[:1])
     assert session.next_query("ben").number != number  # type: ignore[union-attr]
-    assert [row.origin for row in session.listing()] == ["volunteered"]
+    assert [row.mark.origin for row in session.listing()] == ["volunteered"]
     with pytest.raises(InvalidInputError, match=r"already; edit that one"):
         volunteer(session, PLACES[0])
     with pytest.raises(InvalidInputError, match="outside the fixed image"):
@@ -76,7 +76,7 @@ def test_undoing_a_volunteered_landmark_leaves_nothing_to_ask(tmp_path: Path) ->
     session.redo()
     session.place(number, true_map(PLACES[1]), fixed=PLACES[1])
     assert np.allclose(session.annotations().fixed_points[-1], PLACES[1])
-    assert [mark.origin for mark in session.listing("ada")][-1] == "volunteered"
+    assert [row.mark.origin for row in session.listing("ada")][-1] == "volunteered"
 
 
 def test_volunteered_landmarks_count_for_the_budget(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_place_is_chosen_within_the_circle(tmp_path: Path) -> None:
     session.place(query.number, true_map(second), fixed=second)
     session.place(query.number, true_map(second) + 0.5)  # without a place it stays where it was chosen
     assert np.allclose(session.annotations().fixed_points[-1], second)
-    assert session.listing()[-1].origin == "moved"
+    assert session.listing()[-1].mark.origin == "moved"
     with pytest.raises(
         InvalidInputError, match=r"from the middle of the circle of query 8, whose radius is .* volunteer"
     ):
@@ -243,9 +243,9 @@ def test_a_slip_is_asked_about_saved_and_flagged(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.place(query, wrong + 1.0, confirmed=True)
-    assert session.listing("ada")[-1].questioned.confirmed  # type: ignore[union-attr]
+    assert session.listing("ada")[-1].mark.placed.doubt.confirmed  # type: ignore[union-attr]
     assert asked_about(session, query, right) is None
-    assert session.listing("ada")[-1].questioned is None
+    assert session.listing("ada")[-1].mark.placed.doubt is None
 
 
 def test_outside_the_image_is_asked_about_from_the_first_placement_on(tmp_path: Path) -> None:

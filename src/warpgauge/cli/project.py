@@ -31,8 +31,8 @@ from warpgauge.errors import (
 )
 
 if TYPE_CHECKING:
+    from warpgauge.io.landmarks import Landmarks
     from warpgauge.project import Project
-    from warpgauge.session.named_places import NamedPlaces
 
 
 @click.command(
@@ -96,6 +96,7 @@ def new(
     and an empty log of annotations.
     """
     from warpgauge.project import ORGANISER, Project
+    from warpgauge.session.questions import asked_by_organiser
 
     wanted = settings_from(pairs)
     if audit is not None:
@@ -103,7 +104,7 @@ def new(
     sizes = _spacing(spacing)
     places = None if named is None else _named_places(named, fixed, sizes, units)
     if places is not None:
-        wanted.setdefault("budget", len(places.names))
+        wanted.setdefault("budget", len(places))
     with progress("looking for candidates") as show:
         made = Project.create(
             project,
@@ -125,7 +126,7 @@ def new(
         )
     with made:
         if places is not None:
-            places.ask(made, ORGANISER)
+            made.append(*asked_by_organiser(made, ORGANISER, places.fixed_points, places.names, origin="given"))
         facts: dict[str, Any] = {
             "project": str(project),
             "dimension": made.d,
@@ -139,7 +140,7 @@ def new(
             **_regions(made),
         }
         if places is not None:
-            facts["named landmarks"] = len(places.names)
+            facts["named landmarks"] = len(places)
         if any(record.copied and record.format == "DICOM" for record in made.document.images.values()):
             facts["DICOM copies"] = (
                 "without the personal data in their headers; text or faces in the samples themselves are not removed"
@@ -212,14 +213,16 @@ def _spacing(text: str | None) -> float | list[float] | None:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _named_places(file: Path, fixed: Path, spacing: float | list[float] | None, units: str | None) -> NamedPlaces:
+def _named_places(file: Path, fixed: Path, spacing: float | list[float] | None, units: str | None) -> Landmarks:
     """Read named points of the fixed image, before anything is made."""
     from warpgauge.io.images import read_image
     from warpgauge.io.landmarks import read_landmarks
-    from warpgauge.session.named_places import NamedPlaces
+    from warpgauge.session.named_places import check_named
 
     grid = read_image(fixed, spacing=spacing, units=units).grid
-    return NamedPlaces.of(read_landmarks(file, fixed_grid=grid), grid, file.name)
+    places = read_landmarks(file, fixed_grid=grid)
+    check_named(places, grid, file.name)
+    return places
 
 
 def _channels(project: Project) -> dict[str, str]:

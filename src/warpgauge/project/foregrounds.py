@@ -26,16 +26,7 @@ SIDES: tuple[str, ...] = ("fixed", "moving")
 
 
 def make_foregrounds(wanted: str, images: Mapping[str, Image]) -> dict[str, Foreground]:
-    """Return the foregrounds of the fixed and the moving image, where there is one.
-
-    Parameters
-    ----------
-    wanted : {"auto", "none"}
-        Whether to look for the tissue or body where no mask is given.
-    images : mapping
-        ``fixed``, ``moving``, and the masks ``fixed_mask``, ``moving_mask`` where given: each replaces what would be
-        found.
-    """
+    """Return the foregrounds of the two images by side: their masks, or, where ``auto`` is wanted, what is found."""
     if wanted not in ("auto", "none"):
         raise InvalidInputError(f"The foreground must be 'auto' or 'none', or give a mask; got {wanted!r}.")
     found: dict[str, Foreground] = {}
@@ -68,29 +59,21 @@ def store_foreground(folder: Path, side: str, made: Foreground, from_mask: bool)
     )
 
 
-def load_foreground(folder: Path, record: ForegroundRecord) -> Foreground | None:
-    """Read a foreground back; None where its file is missing. One that is not the stored one is refused."""
+def load_foreground(folder: Path, record: ForegroundRecord) -> Foreground:
+    """Read a foreground back; one that is not the stored one is refused."""
     file = Inside(folder, record.file, "foreground").path
     if not file.is_file():
-        return None
-    with project_content(repr(record.file), "delete it, and it is made again"):
+        raise ProjectError(f"The foreground of the project, {record.file!r}, is missing; put the file back.")
+    with project_content(repr(record.file)):
         check_memory(record.file, record.grid.count, file.stat().st_size)
         bits = np.unpackbits(read_array(file, member="mask"), count=record.grid.count)
         mask = bits.astype(bool).reshape(record.grid.shape)
     if _hash(mask) != record.content_hash:
         raise ProjectError(
-            f"{record.file!r} is not the foreground that the project was made with; delete it, and it is made again."
+            f"{record.file!r} is not the foreground that the project was made with; put back the former one."
         )
     mask.flags.writeable = False
     return Foreground(mask, record.grid, record.method)
-
-
-def found_again(record: ForegroundRecord, image: Image, mask: Image | None) -> Foreground:
-    """Make a foreground whose file is missing again, from the image or the mask that it came from."""
-    if record.source == "mask" and mask is not None:
-        array = read_on_grid(mask.path, image.grid, "mask")
-        return foreground_from_mask(array, image.grid, mask.path.name)
-    return find_foreground(image)
 
 
 def _hash(mask: NDArray[np.bool_]) -> str:

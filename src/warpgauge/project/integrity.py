@@ -122,10 +122,8 @@ def _check_points(folder: Path, document: Document, findings: _Findings) -> np.n
 def _check_foregrounds(folder: Path, document: Document, findings: _Findings) -> None:
     for side, record in document.foregrounds.items():
         try:
-            if load_foreground(folder, record) is None:
-                findings.checked.append(f"The {side} image's foreground is not stored; it is found again when needed.")
-            else:
-                findings.checked.append(f"The {side} image's foreground is unchanged.")
+            load_foreground(folder, record)
+            findings.checked.append(f"The {side} image's foreground is unchanged.")
         except WarpgaugeError as error:
             findings.problems.append(str(error))
 

@@ -37,7 +37,7 @@ from warpgauge.project.events import (
     read_events,
     replay,
 )
-from warpgauge.project.foregrounds import Wanted, found_again, load_foreground, make_foregrounds, missing_area
+from warpgauge.project.foregrounds import Wanted, load_foreground, make_foregrounds, missing_area
 from warpgauge.project.images import Spacing, image_problem, missing_image, open_image, relinked
 from warpgauge.project.integrity import VerifyReport, verify_project
 from warpgauge.project.log import MEND, Log, Row
@@ -315,7 +315,7 @@ class Project:
 
     @cached_property
     def fixed_foreground(self) -> Foreground | None:
-        """Tissue or body in the fixed image; None where it was switched off, or in projects of early versions."""
+        """Tissue or body in the fixed image; None where it was switched off."""
         return self._foreground("fixed")
 
     @cached_property
@@ -323,15 +323,9 @@ class Project:
         """Tissue or body in the moving image; None as for the fixed one."""
         return self._foreground("moving")
 
-    def _foreground(self, side: Literal["fixed", "moving"]) -> Foreground | None:
+    def _foreground(self, side: str) -> Foreground | None:
         record = self.document.foregrounds.get(side)
-        if record is None:
-            return None
-        found = load_foreground(self.folder, record)
-        if found is not None:
-            return found
-        mask = self.image("fixed_mask" if side == "fixed" else "moving_mask") if record.source == "mask" else None
-        return found_again(record, self.image(side), mask)
+        return None if record is None else load_foreground(self.folder, record)
 
     @cached_property
     def regions(self) -> LabelRegions | None:

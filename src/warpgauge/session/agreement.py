@@ -12,7 +12,7 @@ from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.core.rater_fusion import FusedPlacements
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
-from warpgauge.project import Place, Skip, State
+from warpgauge.project import Skip, State
 from warpgauge.session.fused_annotations import LocatedAnnotations, Mark, all_marks
 from warpgauge.session.queries import placed_count
 
@@ -29,13 +29,8 @@ class IntraRater:
 
     pairs: int
     """Locations placed both times."""
-    distances: Floats
-    """Between the two placements, (pairs,), world units."""
-    mean_distance: float
     sd: float
-    """Standard deviation of one placement in one direction, ``sqrt(mean distance^2 / (2 d))``."""
-    changed_mind: int
-    """Locations placed one time and skipped the other."""
+    """Standard deviation of one placement in one direction, ``sqrt(mean squared distance / (2 d))``, world units."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +41,6 @@ class RaterSummary:
     role: str
     placed: int
     """Placements that count for the budget."""
-    deferred: int
-    """Queries put aside."""
     skipped: dict[str, int]
     """Number by reason."""
     median_seconds: float | None
@@ -70,9 +63,8 @@ class LocationAgreement:
     """All marks, those of repeats and those taken out included."""
     skips: dict[str, str]
     """Rater to reason."""
-    mean_distance: float | None
-    """Between the raters whose marks the model uses."""
     max_distance: float | None
+    """Between the raters whose marks the model uses."""
     fused_point: Floats | None
     """What the model uses; the ellipse is that of the project's level."""
     fused_covariance: Floats | None
@@ -159,29 +151,24 @@ def offsets_of(fused: FusedPlacements) -> list[RaterOffset]:
 
 
 def intra_rater(state: State, rater: str) -> IntraRater | None:
-    """Compare a rater's answers to repeated queries with the first ones; None where none was asked twice.
+    """Compare a rater's placements at repeated queries with the first ones; None where none was placed twice.
 
     A placement that was taken out, by its rater or the organiser, is not counted.
     """
     differences = []
-    changed = 0
     for query in state.queries:
         if query.origin != "repeat" or query.same_as is None:
             continue
         if not (_counts(state, rater, query.same_as) and _counts(state, rater, query.number)):
             continue
-        first = state.answer(rater, query.same_as)
-        second = state.answer(rater, query.number)
-        if isinstance(first, Place) and isinstance(second, Place):
-            if first.placement.fixed == second.placement.fixed:  # matches of two points cannot be compared
-                differences.append(np.subtract(first.placement.moving, second.placement.moving))
-        elif first is not None and second is not None and type(first) is not type(second):
-            changed += 1
+        first = state.placement(rater, query.same_as)
+        second = state.placement(rater, query.number)
+        # Matches of two points cannot be compared.
+        if first is not None and second is not None and first.fixed == second.fixed:
+            differences.append(np.subtract(first.moving, second.moving))
     if not differences:
-        return IntraRater(0, np.empty(0), float("nan"), float("nan"), changed) if changed else None
-    lengths = np.linalg.norm(differences, axis=1)
-    sd = float(np.sqrt(np.mean(np.square(differences)) / 2))
-    return IntraRater(len(lengths), lengths, float(lengths.mean()), sd, changed)
+        return None
+    return IntraRater(len(differences), float(np.sqrt(np.mean(np.square(differences)) / 2)))
 
 
 def _counts(state: State, rater: str, number: int) -> bool:
@@ -241,7 +228,6 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
         name=name,
         role=state.role(name),
         placed=placed_count(state, name),
-        deferred=sum(who == name for who, _ in state.deferred),
         skipped=dict(Counter(answer.reason for answer in answers if isinstance(answer, Skip))),
         median_seconds=median_seconds(state, name),
         bias=bias,
@@ -275,7 +261,6 @@ def _location(
         fixed_point=np.array(state.queries[location].point),
         marks=tuple(marks),
         skips=skips,
-        mean_distance=float(lengths.mean()) if len(lengths) else None,
         max_distance=float(lengths.max()) if len(lengths) else None,
         fused_point=point,
         fused_covariance=covariance,

@@ -30,7 +30,7 @@ from warpgauge.session.fused_annotations import LocatedAnnotations, own_annotati
 from warpgauge.session.model import Model, View
 from warpgauge.session.prior import with_weights
 from warpgauge.session.queries import draw, name_for, open_queries
-from warpgauge.session.refit import fitted_prior, refit_steps
+from warpgauge.session.refit import fitted_prior, refit_step
 
 _KEPT_PER_RATER = 3  # views: of the query, of the progress, of a former answer
 
@@ -152,7 +152,7 @@ class Blindness:
         located = own_annotations(state, self.project.d, who).without(hidden)
         key = ("view", self.model.untaught_key(state), located.generations)
         view: View = self._keep(
-            who, key, lambda: View(located, self._prior(state, who, located), self.model.calibrates, fit_generation=0)
+            who, key, lambda: View(located, self._prior(state, who, located), self.model.calibrates)
         )
         if not sealed or not state.sealed_locations():
             return view
@@ -181,16 +181,14 @@ class Blindness:
         return prior
 
     def _taught_by(self, state: State, count: int) -> int:
-        return refit_steps(count)[0] if self.model.learns(state) else 0
+        return refit_step(count) if self.model.learns(state) else 0
 
-    def weights(self, state: State, who: str) -> tuple[str, int | None]:
-        """Return in a sentence where the weights of a rater's own model come from, and when they are learned next."""
-        count = len(self.view(state, who).located)
-        step = self._taught_by(state, count)
-        following = refit_steps(count)[1] if self.model.learns(state) else None
+    def weights(self, state: State, who: str) -> str:
+        """Return in a sentence where the weights of a rater's own model come from."""
+        step = self._taught_by(state, len(self.view(state, who).located))
         if step == 0:
-            return "The weights of the kernel do not depend on your answers yet.", following
-        return f"The weights were learned from {counted(step, 'answer')} of yours.", following
+            return "The weights of the kernel do not depend on your answers yet."
+        return f"The weights were learned from {counted(step, 'answer')} of yours."
 
     def _keep(self, who: str, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return a value that is kept for a rater, made now where it is missing."""

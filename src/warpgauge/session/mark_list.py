@@ -12,7 +12,6 @@ from warpgauge.core.factors import mahalanobis
 from warpgauge.core.slips import Screening, limit
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
-from warpgauge.project import Doubt
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.model import View
 
@@ -21,12 +20,7 @@ from warpgauge.session.model import View
 class ListRow:
     """One mark and how it fits the others."""
 
-    query: int
-    rater: str
-    fixed_point: Floats
-    moving_point: Floats
-    covariance: Floats
-    alpha: float
+    mark: Mark
     residual: Floats
     """Placement less what the marks at all other locations predict there."""
     distance: float
@@ -35,20 +29,10 @@ class ListRow:
     """The same in units of what the model expects."""
     p: float
     """Probability of one at least so long if tails were normal: it is for finding slips."""
-    flag: str
-    """``"outlier"`` or nothing."""
+    outlier: bool
+    """Whether the others contradict it."""
     sentence: str
-    """What the flag means, with numbers; empty without a flag."""
-    disabled: bool
-    excluded: bool
-    generation: int
-    """Of the event that placed or last edited it, as the two that follow."""
-    time: str
-    duration: float | None
-    origin: str
-    """Who chose the place: ``"suggested"``, ``"moved"``, ``"volunteered"``, ..."""
-    questioned: Doubt | None
-    """Why the rater was asked about it when it was placed, if so."""
+    """What that means, with numbers; empty where it is none."""
 
 
 class _LeftOut:
@@ -84,10 +68,9 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
     d = view.posterior.d
     rows = []
     for mark in marks:
-        placement = mark.placement
-        covariance = np.array(placement.covariance)
+        covariance = np.array(mark.placement.covariance)
         mean, predicted = left_out.predict(mark)
-        residual = np.array(placement.moving) - mean
+        residual = np.array(mark.placement.moving) - mean
         expected = predicted + prior.total_noise(covariance[None])[0]
         square = float(mahalanobis(residual[None], expected[None])[0])
         length = float(np.sqrt(square))
@@ -101,27 +84,5 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
                 f"It lies {distance:.3g} {units} from where the others expect it, {length:.2g} times the expected "
                 f"deviation (p = {p:.2g})."
             )
-        rows.append(
-            ListRow(
-                query=mark.query.number,
-                rater=mark.rater,
-                fixed_point=np.array(mark.fixed_point),
-                moving_point=np.array(placement.moving),
-                covariance=covariance,
-                alpha=placement.alpha,
-                residual=residual,
-                distance=distance,
-                mahalanobis=length,
-                p=p,
-                flag="outlier" if outlier else "",
-                sentence=sentence,
-                disabled=mark.disabled,
-                excluded=mark.excluded,
-                generation=mark.generation,
-                time=mark.placed.time,
-                duration=mark.placed.duration,
-                origin=mark.origin,
-                questioned=mark.placed.doubt,
-            )
-        )
+        rows.append(ListRow(mark, residual, distance, length, p, outlier, sentence))
     return rows

@@ -33,8 +33,6 @@ class View:
     prior: TransformationPrior
     calibrates: bool
     """Whether the residuals scale the deviations."""
-    fit_generation: int
-    """Of the weights."""
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -76,13 +74,10 @@ class Model:
             self._fit = key, fit_in_force(state)
         return self._fit[1]
 
-    def _fit_generation(self, state: State) -> int:
-        fit = self.fit(state)
-        return 0 if fit is None else fit.generation
-
     def _key(self, state: State) -> object:
         """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
-        return self._fit_generation(state), self.project.settings, aligned(state)
+        fit = self.fit(state)
+        return None if fit is None else fit.generation, self.project.settings, aligned(state)
 
     def prior(self, state: State) -> TransformationPrior:
         """Return the current prior."""
@@ -121,7 +116,7 @@ class Model:
             return former[1]
         located = located_annotations(state, self.project.d, self.default_covariance, rater)
         warn_of_one_spot(located.annotations, float(prior.kernel.scales.min()))
-        view = View(located, prior, self.calibrates, self._fit_generation(state))
+        view = View(located, prior, self.calibrates)
         self._views[rater] = state.model_generation, view
         return view
 

@@ -28,7 +28,6 @@ from warpgauge.session.queries import (
     region_radius,
     standing_placements,
 )
-from warpgauge.session.refit import next_refit
 
 CURVE_TARGETS = 300
 
@@ -68,11 +67,10 @@ class Progress:
     queries: int
     """Length of the shared list."""
     answered: int
-    """Of the rater asked about, or of all, as the three that follow."""
+    """Of the rater asked about, or of all, as the two that follow."""
     placed: int
     """What a budget counts; of all, imports too."""
     skipped: int
-    deferred: int
     mean_sd: float
     """Mean standard deviation over the targets, world units."""
     max_sd: float
@@ -90,8 +88,6 @@ class Progress:
     """Time for an answer."""
     weights: str
     """Where the weights of the model come from, in a sentence."""
-    next_refit: int | None
-    """Number of annotations at which they are refitted next."""
     region: float
     """Standard deviations times this are the half-width of the region at the project's level: what "±" means."""
 
@@ -260,10 +256,6 @@ class Overview:
             reasons = [rule.plain if shows_own and not apart else rule.sentence for rule in shared if rule.met]
             if self._model.suggester(state).left() == 0:
                 reasons.append("No candidate is left to ask for.")
-            if rater is not None and apart:
-                weights, next_fit = self.blindness.weights(state, rater)
-            else:
-                weights, next_fit = self._weights(state)
             return Progress(
                 annotations=len(view.located),
                 # Raters who are kept apart must not see that others have made the list longer.
@@ -271,7 +263,6 @@ class Overview:
                 answered=placed + skipped,
                 placed=placed,
                 skipped=skipped,
-                deferred=sum(rater in (None, who) for who, _ in state.deferred),
                 mean_sd=mean_sd,
                 max_sd=max_sd,
                 units=self.project.units,
@@ -282,8 +273,7 @@ class Overview:
                 done=bool(reasons),
                 reasons=tuple(reasons),
                 median_seconds=median_seconds(state, rater),
-                weights=weights,
-                next_refit=next_fit,
+                weights=self.blindness.weights(state, str(rater)) if apart else self._weights(state),
                 region=region_radius(view.posterior, settings.alpha),
             )
 
@@ -344,17 +334,16 @@ class Overview:
         best = self._model.suggester(state).best()
         return None if best is None else best[1]
 
-    def _weights(self, state: State) -> tuple[str, int | None]:
-        """Return in a sentence where the weights come from, and when they are learned next."""
+    def _weights(self, state: State) -> str:
+        """Return in a sentence where the weights come from."""
         fit = self._model.fit(state)
-        following = next_refit(self.project.settings, fit)
         if fit is None and state.fits:
             return (
                 "The weights of the kernel are the initial ones: those that were learned rested on answers that have "
                 "been changed or taken back since."
-            ), following
+            )
         if fit is None:
-            return "The weights of the kernel are the initial ones; nothing has been learned yet.", following
+            return "The weights of the kernel are the initial ones; nothing has been learned yet."
         if not fit.rests_on:
-            return "The weights were learned elsewhere.", following
-        return f"The weights were refitted to {counted(fit.annotations, 'annotation')}.", following
+            return "The weights were learned elsewhere."
+        return f"The weights were refitted to {counted(fit.annotations, 'annotation')}."

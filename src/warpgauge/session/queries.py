@@ -62,8 +62,6 @@ class Query:
     """What the rater has said to it already."""
     generation: int
     """Of the state that this rests on: to be given back as ``base_generation``."""
-    fit_generation: int = 0
-    """Of the fit whose weights predicted it; 0 for weights that no fit of the project has changed."""
 
     @property
     def answer(self) -> Event | None:

@@ -119,7 +119,6 @@ class Questions(Overview):
             prediction=prediction,
             cell=state.cell(who, number),
             generation=state.generation,
-            fit_generation=view.fit_generation,
         )
 
     def radius(self, who: str, number: int) -> float:

@@ -42,14 +42,14 @@ def _next_step(last: int) -> int:
     return max(FEWEST, last + 1, int(np.ceil(last * GROWTH)))
 
 
-def refit_steps(count: int) -> tuple[int, int]:
-    """Return the last number of annotations up to ``count`` at which weights are learned (0 for none), and the next."""
+def refit_step(count: int) -> int:
+    """Return the last number of annotations up to ``count`` at which weights are learned; 0 for none."""
     step = 0
-    following = _next_step(0)
+    following = _next_step(step)
     while following <= count:
         step = following
         following = _next_step(step)
-    return step, following
+    return step
 
 
 def fitted_prior(project: Project, annotations: Annotations, noise: bool) -> TransformationPrior:

@@ -101,24 +101,25 @@ def _chosen(origin: str) -> Chosen:
 
 def _placed(row: ListRow, visit: Visit) -> ListRowAnswer:
     state = visit.project.state
+    mark = row.mark
     answer = ListRowAnswer(
-        query=visit.session.blindness.name(state, visit.name, row.query),
-        number=number_for(state, row.rater, row.query),
-        rater=row.rater if visit.compares else None,
-        location=list(row.fixed_point),
-        chosen=_chosen(row.origin),
-        point=list(row.moving_point),
-        covariance=row.covariance.tolist(),
-        alpha=row.alpha,
-        disabled=row.disabled,
-        excluded=row.excluded,
+        query=visit.session.blindness.name(state, visit.name, mark.query.number),
+        number=number_for(state, mark.rater, mark.query.number),
+        rater=mark.rater if visit.compares else None,
+        location=list(mark.fixed_point),
+        chosen=_chosen(mark.origin),
+        point=list(mark.placement.moving),
+        covariance=[list(line) for line in mark.placement.covariance],
+        alpha=mark.placement.alpha,
+        disabled=mark.disabled,
+        excluded=mark.excluded,
     )
     if visit.predicts:
         # Each of these gives away where the model expects the match: three distances locate it, a flag does by halves.
         answer.distance = row.distance
         answer.mahalanobis = row.mahalanobis
-        answer.outlier = row.flag == "outlier"
-        answer.flagged = row.questioned is not None
+        answer.outlier = row.outlier
+        answer.flagged = mark.placed.doubt is not None
     return answer
 
 
