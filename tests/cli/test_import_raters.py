@@ -11,7 +11,8 @@ from scipy import ndimage
 
 import warpgauge as wg
 from command_tools import ask, call
-from warpgauge.session.reading import rater_offsets
+from warpgauge.session.agreement import offsets_of
+from warpgauge.session.model import view_of
 
 RATERS, COUNT, SIZE = ("ann", "bob", "cem", "dee"), 32, 200
 SHIFT, LINEAR = np.array([12.0, -5.0]), np.array([[0.0, -1.0], [1.0, 0.0]])  # images that are turned by 90 degrees
@@ -96,7 +97,7 @@ def test_a_constant_offset_between_raters_is_named(folder: Path) -> None:
     """dee is 2 px off in x, 1.5 px from the mean of all; nobody is named without it."""
     call("import", folder, write(folder.parent / "all.csv", landmarks((2.0, 0.0))))
     with wg.Project.open(folder) as project:
-        offsets = {one.rater: one for one in rater_offsets(project)}
+        offsets = {one.rater: one for one in offsets_of(view_of(project).located)}
     assert offsets["dee"].size == pytest.approx(1.5, abs=0.25)
     assert offsets["dee"].offset[0] == pytest.approx(1.5, abs=0.25)
     assert offsets["dee"].error[0] == pytest.approx(0.71 / np.sqrt(32), rel=0.3)

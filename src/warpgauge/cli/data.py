@@ -90,8 +90,9 @@ def import_(
     from warpgauge.io.landmarks import read_landmarks
     from warpgauge.project import Ask, Project
     from warpgauge.session import Session
+    from warpgauge.session.agreement import far_marks, offsets_of
     from warpgauge.session.import_checks import copied_marks, import_problems
-    from warpgauge.session.reading import marks_far_from_others, rater_offsets
+    from warpgauge.session.model import view_of
 
     with Project.open(project) as opened:
         reread = partial(
@@ -119,12 +120,13 @@ def import_(
         events = session.import_landmarks(found, rater or (None if named else "import"), shared=shared)
         for sentence in copies:
             note(f"{file.name!r}: {sentence} (warpgauge undo takes this import back).")
-        offsets = rater_offsets(opened)
+        located = view_of(opened).located
+        offsets = offsets_of(located)
         # As in the user's file: by the name there, or by the row.
         placed = [event.generation for event in events if event.kind == "place"]
         names = found.names or ("",) * len(placed)
         labels = {at: name or f"landmark {row}" for row, (at, name) in enumerate(zip(placed, names, strict=False), 1)}
-        far = [mark for mark in marks_far_from_others(opened) if mark.mark.generation in labels]
+        far = [mark for mark in far_marks(located) if mark.mark.generation in labels]
         _compare_all(opened)
         units = opened.units
     kinds = [event.kind for event in events]

@@ -27,11 +27,11 @@ from warpgauge.evaluation.result import Evaluation
 from warpgauge.evaluation.scores import Scoring, scored
 from warpgauge.io.transforms import AffineTransform
 from warpgauge.project import Project
-from warpgauge.session.agreement import far_marks
+from warpgauge.session.agreement import far_marks, offsets_of
 from warpgauge.session.doubts import checked, transform_findings
 from warpgauge.session.fused_annotations import LocatedAnnotations
+from warpgauge.session.model import view_of
 from warpgauge.session.prior import PAPER, current_prior
-from warpgauge.session.reading import posterior_of, rater_offsets, view_of
 from warpgauge.session.seals import once_sealed
 
 BASELINE = "identity"
@@ -89,7 +89,7 @@ def project_posterior(project: Project) -> Posterior:
     settings = project.settings
     fits = project.state.fits
     if settings.model == PAPER or (fits and not fits[-1].rests_on):
-        return posterior_of(project)
+        return view_of(project).posterior
     noise = bool(fits and fits[-1].fitted_noise)
     prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
     return fitted_posterior(prior, view_of(project).located.annotations, project.fixed_grid.extent, noise=noise)
@@ -204,7 +204,7 @@ def _of_raters(project: Project, located: LocatedAnnotations, labels: Sequence[s
     for mark in far_marks(located):
         row = located.row_of(mark.mark)
         far.append(rater_far(mark, "a landmark" if row is None else labels[row], project.units))
-    return [*far, *(rater_offset(one, project.units) for one in rater_offsets(project))]
+    return [*far, *(rater_offset(one, project.units) for one in offsets_of(located))]
 
 
 def _doubts(project: Project, comparison: Comparison) -> list[Flag]:

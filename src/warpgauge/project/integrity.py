@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,15 +64,24 @@ class _Findings:
     def report(self) -> VerifyReport:
         return VerifyReport(tuple(self.problems), tuple(self.checked), tuple(self.unchecked))
 
+    @contextmanager
+    def noting(self, checked: str = "") -> Iterator[None]:
+        """Note as a problem what a check raises, else what was checked."""
+        try:
+            yield
+            self.checked += [checked] if checked else []
+        except WarpgaugeError as error:
+            self.problems.append(str(error))
+
 
 def verify_project(folder: Path) -> VerifyReport:
     """Check the project in a folder: its hashes, the log, its chain, and that it can be replayed."""
     findings = _Findings()
-    try:
+    document = None
+    with findings.noting("project.json was read."):
         document = read_document(folder)
-        findings.checked.append("project.json was read.")
-    except WarpgaugeError as error:
-        return VerifyReport((str(error),), ())
+    if document is None:
+        return findings.report()
     try:
         check_permission(folder, document, None)
         _check_images(folder, document, findings)
@@ -78,17 +89,24 @@ def verify_project(folder: Path) -> VerifyReport:
         findings.problems.append(str(error))
     except ProjectError as error:
         return VerifyReport((str(error),), tuple(findings.checked))
-    candidates = _check_points(folder, document, findings)
-    _check_foregrounds(folder, document, findings)
-    rows = _check_log(folder, document, findings)
+    candidates = None
+    with findings.noting(f"The {document.candidates.count} candidates are unchanged."):
+        candidates = load(folder, document.candidates, "candidates")
+    with findings.noting(f"The {document.targets.count} targets are unchanged."):
+        load(folder, document.targets, "targets")
+    for side, foreground in document.foregrounds.items():
+        with findings.noting(f"The {side} image's foreground is unchanged."):
+            load_foreground(folder, foreground)
+    rows = None
+    with findings.noting():
+        rows = _checked_log(folder, document, findings)
     if rows is None:
         return findings.report()
     _check_chain(rows, findings)
-    try:
-        with project_content("The annotation log"):
-            state = replay(read_events(rows), document.images["fixed"].grid.d)
-    except ProjectError as error:
-        findings.problems.append(str(error))
+    state = None
+    with findings.noting(), project_content("The annotation log"):
+        state = replay(read_events(rows), document.images["fixed"].grid.d)
+    if state is None:
         return findings.report()
     _check_times(rows, findings)
     findings.checked.append(f"{counted(len(rows), 'event')} replayed: {counted(len(state.queries), 'query')}.")
@@ -107,39 +125,14 @@ def _check_images(folder: Path, document: Document, findings: _Findings) -> None
             findings.checked.append(f"The {role.replace('_', ' ')} image is unchanged ({record.content_hash[:19]}...).")
 
 
-def _check_points(folder: Path, document: Document, findings: _Findings) -> np.ndarray | None:
-    """Return the candidates, where they could be read."""
-    sets = {}
-    for what, record in (("candidates", document.candidates), ("targets", document.targets)):
-        try:
-            sets[what] = load(folder, record, what)
-            findings.checked.append(f"The {len(sets[what])} {what} are unchanged.")
-        except WarpgaugeError as error:
-            findings.problems.append(str(error))
-    return sets.get("candidates")
-
-
-def _check_foregrounds(folder: Path, document: Document, findings: _Findings) -> None:
-    for side, record in document.foregrounds.items():
-        try:
-            load_foreground(folder, record)
-            findings.checked.append(f"The {side} image's foreground is unchanged.")
-        except WarpgaugeError as error:
-            findings.problems.append(str(error))
-
-
-def _check_log(folder: Path, document: Document, findings: _Findings) -> list[Row] | None:
-    """Check the log as its store sees it, and return its rows, where they could be read."""
-    try:
-        log = open_log(folder, document)
-        if log.project_id != document.id:
-            findings.problems.append("The annotation log belongs to another project than project.json.")
-        problems = log.problems()
-        rows = log.read()
-        log.close()
-    except WarpgaugeError as error:
-        findings.problems.append(str(error))
-        return None
+def _checked_log(folder: Path, document: Document, findings: _Findings) -> list[Row]:
+    """Check the log as its store sees it, and return its rows."""
+    log = open_log(folder, document)
+    if log.project_id != document.id:
+        findings.problems.append("The annotation log belongs to another project than project.json.")
+    problems = log.problems()
+    rows = log.read()
+    log.close()
     findings.problems += problems
     if not problems:
         findings.checked.append(f"{log.name} reports no errors in the log.")
@@ -193,14 +186,12 @@ def _check_queries(state: State, candidates: np.ndarray, findings: _Findings) ->
 def _check_transforms(folder: Path, state: State, findings: _Findings) -> None:
     for record in state.transforms.values():
         for file, expected in zip(record.files, record.hashes, strict=True):
-            try:
+            with findings.noting():
                 path = Inside(folder, file, f"file of the transform {record.name!r}").path
                 if not path.exists():
                     findings.problems.append(f"The file {file!r} of the transform {record.name!r} is missing.")
                 elif content_hash(path) != expected:
                     findings.problems.append(f"The file {file!r} of the transform {record.name!r} has changed.")
-            except WarpgaugeError as error:
-                findings.problems.append(str(error))
     if state.transforms:
         findings.checked.append(f"The files of {counted(len(state.transforms), 'transform')} were compared.")
 

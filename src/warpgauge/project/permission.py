@@ -13,8 +13,6 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,67 +34,56 @@ def _outside_places(folder: Path, document: Document, links: set[Path]) -> list[
     A database that the variable `WARPGAUGE_DATABASE` names is this person's own choice.
     """
     root = folder.resolve()
-    named = [record.path for record in document.images.values()]
-    places = {Path(os.path.realpath(folder / path)) for path in named}
-    places |= links
+    places = {Path(os.path.realpath(folder / record.path)) for record in document.images.values()} | links
     outside = sorted(str(place) for place in places if not place.is_relative_to(root))
     if document.database is not None and not os.environ.get(DATABASE_VARIABLE):
         outside.append(document.database)
     return outside
 
 
-def _link_targets(folder: Path) -> Iterator[Path]:
+def _link_targets(folder: Path) -> set[Path]:
     """Return where the links below a folder lead; refuse anything but files, folders and links."""
-    waiting, seen = [folder], 0
+    waiting, seen, targets = [folder], 0, set()
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 seen += 1
                 if entry.is_symlink():
-                    yield Path(os.path.realpath(entry.path))
+                    targets.add(Path(os.path.realpath(entry.path)))
                 elif entry.is_dir():
                     waiting.append(Path(entry.path))
-                elif _has_second_name(folder, entry):
-                    raise ProjectError(
-                        f"{entry.name!r} in the project {folder.name!r} has a second name elsewhere (a hard link): "
-                        f"writing to it would change that file, too; copy the folder (cp -r) and use the copy."
-                    )
-                elif not _is_file(entry):
-                    raise ProjectError(
-                        f"{entry.name!r} in the project {folder.name!r} is a pipe, a socket or a device, which no "
-                        f"project holds; remove it."
-                    )
+                else:
+                    _check_file(folder, entry)
                 if seen > _MOST_FILES:
                     raise ProjectError(f"The project {folder.name!r} holds more than {_MOST_FILES} files; remove some.")
+    return targets
 
 
-def _has_second_name(folder: Path, entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is written in place (the log and what stands beside it) and has another name as well."""
-    if not entry.name.startswith(_IN_PLACE) or Path(entry.path).parent != folder:
-        return False
-    with suppress(FileNotFoundError):
-        return entry.stat().st_nlink > 1
-    return False
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a plain file; one that is gone by now was: the log's own side files come and go."""
+def _check_file(folder: Path, entry: os.DirEntry[str]) -> None:
+    """Refuse what is no plain file, and a second name of one that is written in place (the log and what is beside)."""
     try:
-        return stat.S_ISREG(entry.stat().st_mode)
-    except FileNotFoundError:
-        return True
+        found = entry.stat()
+    except FileNotFoundError:  # the log's own side files come and go
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise ProjectError(
+            f"{entry.name!r} in the project {folder.name!r} is a pipe, a socket or a device, which no project holds; "
+            f"remove it."
+        )
+    if found.st_nlink > 1 and entry.name.startswith(_IN_PLACE) and Path(entry.path).parent == folder:
+        raise ProjectError(
+            f"{entry.name!r} in the project {folder.name!r} has a second name elsewhere (a hard link): writing to it "
+            f"would change that file, too; copy the folder (cp -r) and use the copy."
+        )
 
 
 def check_permission(folder: Path, document: Document, trust: bool | None) -> None:
     """Refuse a project that reaches outside its folder, unless it was made here or was trusted explicitly.
 
-    Parameters
-    ----------
-    trust : bool, optional
-        True: trust it, and record that. None: as the variable `WARPGAUGE_TRUST` says (1 is True), else as recorded.
+    With ``trust`` that is recorded; None is as the variable `WARPGAUGE_TRUST` says (1 is True), else as recorded.
     """
     try:
-        links = set(_link_targets(folder))
+        links = _link_targets(folder)
     except OSError as error:
         raise ProjectError(f"The project folder {str(folder)!r} cannot be looked through: {error.strerror}.") from error
     places = _outside_places(folder, document, links)
@@ -118,7 +105,7 @@ def check_permission(folder: Path, document: Document, trust: bool | None) -> No
 
 def permit_new(folder: Path, document: Document) -> None:
     """Record that a project was made here, with what it links to."""
-    links = set(_link_targets(folder))
+    links = _link_targets(folder)
     places = _outside_places(folder, document, links)
     if places:
         _record(_key(folder, document, links), folder, places)

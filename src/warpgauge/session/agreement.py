@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 
 from warpgauge.core.annotations import ellipse_from_covariance
-from warpgauge.core.rater_fusion import FusedPlacements
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Skip, State
@@ -138,8 +137,11 @@ def far_marks(located: LocatedAnnotations) -> list[FarMark]:
     return sorted(far, key=lambda mark: -mark.distance)
 
 
-def offsets_of(fused: FusedPlacements) -> list[RaterOffset]:
+def offsets_of(located: LocatedAnnotations) -> list[RaterOffset]:
     """Return the raters whose offset is larger than chance allows (1 in 100 for all raters), the largest first."""
+    fused = located.fused
+    if fused is None:
+        return []
     offsets = []
     for name, offset, error in zip(fused.raters, fused.bias, fused.bias_se, strict=True):
         if not (np.isfinite(error).all() and (error > 0).all()):

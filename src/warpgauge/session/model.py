@@ -48,6 +48,12 @@ class View:
         return self if len(located) == len(self.located) else replace(self, located=located)
 
 
+def view_of(project: Project, rater: str | None = None) -> View:
+    """Return the annotations of all raters, fused, or of one, with the posterior given them."""
+    with project.lock:
+        return Model(project).view(project.state, rater)
+
+
 class Model:
     """Everything computed from a project's state, brought up to date when it is asked for."""
 
