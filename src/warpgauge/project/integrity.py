@@ -19,7 +19,7 @@ from warpgauge.project.errors import ProjectError, UntrustedProjectError, projec
 from warpgauge.project.events import moment_of, read_events, replay
 from warpgauge.project.foregrounds import load_foreground
 from warpgauge.project.images import image_problem
-from warpgauge.project.log import MEND, Row, lost_end, unbroken
+from warpgauge.project.log import MEND, Log, Row, lost_end, unbroken
 from warpgauge.project.permission import check_permission
 from warpgauge.project.points import load
 from warpgauge.project.state import State
@@ -66,22 +66,23 @@ class _Findings:
 
     @contextmanager
     def noting(self, checked: str = "") -> Iterator[None]:
-        """Note as a problem what a check raises, else what was checked."""
+        """Note as a problem what a check raises, once, else what was checked."""
         try:
             yield
             self.checked += [checked] if checked else []
         except WarpgaugeError as error:
-            self.problems.append(str(error))
+            if str(error) not in self.problems:
+                self.problems.append(str(error))
 
 
 def verify_project(folder: Path) -> VerifyReport:
     """Check the project in a folder: its hashes, the log, its chain, and that it can be replayed."""
     findings = _Findings()
-    document = None
-    with findings.noting("project.json was read."):
+    try:
         document = read_document(folder)
-    if document is None:
-        return findings.report()
+        findings.checked.append("project.json was read.")
+    except WarpgaugeError as error:
+        return VerifyReport((str(error),), ())
     try:
         check_permission(folder, document, None)
         _check_images(folder, document, findings)
@@ -89,30 +90,14 @@ def verify_project(folder: Path) -> VerifyReport:
         findings.problems.append(str(error))
     except ProjectError as error:
         return VerifyReport((str(error),), tuple(findings.checked))
-    candidates = None
-    with findings.noting(f"The {document.candidates.count} candidates are unchanged."):
-        candidates = load(folder, document.candidates, "candidates")
-    with findings.noting(f"The {document.targets.count} targets are unchanged."):
-        load(folder, document.targets, "targets")
+    for what, record in (("candidates", document.candidates), ("targets", document.targets)):
+        with findings.noting(f"The {record.count} {what} are unchanged."):
+            load(folder, record, what)
     for side, foreground in document.foregrounds.items():
         with findings.noting(f"The {side} image's foreground is unchanged."):
             load_foreground(folder, foreground)
-    rows = None
     with findings.noting():
-        rows = _checked_log(folder, document, findings)
-    if rows is None:
-        return findings.report()
-    _check_chain(rows, findings)
-    state = None
-    with findings.noting(), project_content("The annotation log"):
-        state = replay(read_events(rows), document.images["fixed"].grid.d)
-    if state is None:
-        return findings.report()
-    _check_times(rows, findings)
-    findings.checked.append(f"{counted(len(rows), 'event')} replayed: {counted(len(state.queries), 'query')}.")
-    if candidates is not None:
-        _check_queries(state, candidates, findings)
-    _check_transforms(folder, state, findings)
+        _check_log(folder, document, findings)
     return findings.report()
 
 
@@ -125,8 +110,8 @@ def _check_images(folder: Path, document: Document, findings: _Findings) -> None
             findings.checked.append(f"The {role.replace('_', ' ')} image is unchanged ({record.content_hash[:19]}...).")
 
 
-def _checked_log(folder: Path, document: Document, findings: _Findings) -> list[Row]:
-    """Check the log as its store sees it, and return its rows."""
+def _check_log(folder: Path, document: Document, findings: _Findings) -> None:
+    """Check the log as its store sees it, its chain, and what its events say."""
     log = open_log(folder, document)
     if log.project_id != document.id:
         findings.problems.append("The annotation log belongs to another project than project.json.")
@@ -136,9 +121,20 @@ def _checked_log(folder: Path, document: Document, findings: _Findings) -> list[
     findings.problems += problems
     if not problems:
         findings.checked.append(f"{log.name} reports no errors in the log.")
+    _check_end(log, rows, findings)
+    _check_chain(rows, findings)
+    with project_content("The annotation log"):
+        state = replay(read_events(rows), document.images["fixed"].grid.d)
+    _check_times(rows, findings)
+    findings.checked.append(f"{counted(len(rows), 'event')} replayed: {counted(len(state.queries), 'query')}.")
+    _check_transforms(folder, state, findings)
+    _check_queries(state, load(folder, document.candidates, "candidates"), findings)
+
+
+def _check_end(log: Log, rows: list[Row], findings: _Findings) -> None:
     if log.witness is None:
         findings.unchecked.append(_DATABASE)
-        return rows
+        return
     acknowledged = log.witness.last_event()
     problem = lost_end(acknowledged, rows)
     if problem is not None:
@@ -147,7 +143,6 @@ def _checked_log(folder: Path, document: Document, findings: _Findings) -> list[
         findings.checked.append("The log holds all events that were acknowledged.")
     else:
         findings.unchecked.append(_NO_WITNESS)
-    return rows
 
 
 def _check_chain(rows: list[Row], findings: _Findings) -> None:
