@@ -86,7 +86,7 @@ def placed(**more: object) -> Event:
         (lambda: placed(covariance=[[1, 2], [2, 1]]), "not positive definite"),
         (lambda: placed(covariance="wide"), "covariance"),
         (lambda: placed(alpha=1.5), "less than 1"),
-        (lambda: skip(0, "lazy"), "must be one of not_visible"),
+        (lambda: skip(0, "lazy"), "'not_visible'"),
         (lambda: skip(0, "other", text="bell\a"), "control characters"),
         (lambda: place(0, duration=-1.0), "greater than or equal to 0"),
         (

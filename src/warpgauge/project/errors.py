@@ -28,13 +28,7 @@ class StorageError(ProjectError):
 
 
 class ConflictError(ProjectError):
-    """The same rater changed the same query after the state that this action was based on.
-
-    Attributes
-    ----------
-    newer : Event
-        The rater's newest event on that query, to be shown beside the refused action.
-    """
+    """The same rater changed the same query after the state that this action was based on, by the event ``newer``."""
 
     def __init__(self, message: str, newer: Event) -> None:
         super().__init__(message)

@@ -100,11 +100,7 @@ def open_image(folder: Path, record: ImageRecord, role: str) -> Image:
 def image_problem(folder: Path, record: ImageRecord, role: str, *, thorough: bool = False) -> str | None:
     """Return in a sentence what is wrong with an image of the project, or None.
 
-    Parameters
-    ----------
-    thorough : bool
-        Hash the content in any case; otherwise files whose size and time of change are those of the last time are
-        taken for unchanged.
+    Unless ``thorough``, files whose size and time of change are those of the last time are taken for unchanged.
     """
     found = _opened(folder, record, role, thorough)
     return found if isinstance(found, str) else None

@@ -63,22 +63,11 @@ def make_candidates(
     foreground: Foreground | None = None,
     progress: Progress | None = None,
 ) -> PointSet:
-    """Make the candidates of a project.
+    """Make the candidates of a project: points of the fixed image, in its world.
 
-    Parameters
-    ----------
-    spec : None, int, array, path or mapping
-        None or a number: so many corners at most. An array of world points, or a landmark file. A mapping with
-        ``kind`` ``"corners"`` (further keys as `find_candidates`), ``"domain"``, ``"mask"`` or ``"file"`` (further keys
-        as the function ``targets_from_...``).
-    image : Image
-        The fixed image.
-    mask : array, optional
-        Of the fixed image.
-    foreground : Foreground, optional
-        Of the fixed image; corners lie in it where there is no mask.
-    progress : optional
-        As `find_candidates` takes them.
+    ``spec`` is None or a number (so many corners at most, of the foreground where there is no mask), an array of world
+    points, a landmark file, or a mapping with ``kind`` ``"corners"`` (further keys as `find_candidates`), ``"domain"``,
+    ``"mask"`` or ``"file"`` (further keys as the function ``targets_from_...``).
     """
     if spec is None or _is_count(spec):
         spec = {"kind": "corners", "count": DEFAULT_CANDIDATES if spec is None else int(spec)}
@@ -123,21 +112,11 @@ def _search_level(image: Image) -> int:
 def make_targets(
     spec: Any, grid: Grid, mask: Any, candidates: Floats, foreground: Foreground | None = None
 ) -> PointSet:
-    """Make the targets of a project.
+    """Make the targets of a project; the candidates tell whether the targets' region holds them all.
 
-    Parameters
-    ----------
-    spec : None, int, array, path or mapping
-        None or a number: so many points at most of the mask, else of the foreground, else of the whole image. Otherwise
-        as for the candidates, with ``kind`` ``"domain"``, ``"foreground"``, ``"mask"``, ``"labels"`` or ``"file"``.
-    grid : Grid
-        Of the fixed image.
-    mask : array, optional
-        Of the fixed image.
-    candidates : (n, d) array
-        Tell whether the targets' region holds them all.
-    foreground : Foreground, optional
-        Of the fixed image.
+    ``spec`` is None or a number: so many points at most of the mask, else of the foreground, else of the whole image.
+    Otherwise as for the candidates, with ``kind`` ``"domain"``, ``"foreground"``, ``"mask"``, ``"labels"`` or
+    ``"file"``.
     """
     if spec is None or _is_count(spec):
         count = DEFAULT_TARGETS if spec is None else int(spec)

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from warpgauge.candidates import Foreground, LabelRegions
 from warpgauge.core.arrays import Bools
@@ -47,13 +47,10 @@ from warpgauge.project.points import Progress, load
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.stores import open_log
-from warpgauge.project.values import ORGANISER
+from warpgauge.project.values import ORGANISER, Role
 
 if TYPE_CHECKING:
     from warpgauge.registration.rough_alignment import Alignment
-
-Role = Literal["rater", "organiser"]
-
 
 PROGRAM = "warpgauge"  # who proposes an alignment
 # So long after a refused write others are expected to be refused: pages that wait try again at least every 5 seconds.

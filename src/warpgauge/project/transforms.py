@@ -34,14 +34,7 @@ def copy_transform(
     rater: str,
     reference: bool = False,
 ) -> tuple[Path, SetTransform]:
-    """Copy the files, and those that they draw in, into a folder of their own below ``transforms``.
-
-    Returns
-    -------
-    folder : Path
-    added : SetTransform
-        The event that adds it.
-    """
+    """Copy the files, and those that they draw in, below ``transforms``; return their folder and the event."""
     label = checked_name(name, "The name of a transform")
     given = [files] if isinstance(files, str | Path) else list(files)
     main = [existing_file(file, "transform file") for file in given]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,12 +24,14 @@ from warpgauge.project.names import checked_name
 if TYPE_CHECKING:
     from warpgauge.project.events import Place, Skip
 
-SKIP_REASONS: tuple[str, ...] = ("not_visible", "ambiguous", "torn_or_missing", "outside_image", "other")
-ROLES: tuple[str, ...] = ("rater", "organiser")
-ORIGINS: tuple[str, ...] = ("suggested", "repeat", "again", "given", "volunteered", "audit", "control")
-DESIGNS: tuple[str, ...] = ("uniform", "disagreement")
+SkipReason = Literal["not_visible", "ambiguous", "torn_or_missing", "outside_image", "other"]
+Role = Literal["rater", "organiser"]
+Origin = Literal["suggested", "repeat", "again", "given", "volunteered", "audit", "control"]
+Design = Literal["uniform", "disagreement"]
+SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)
+ROLES: tuple[str, ...] = get_args(Role)
 REVOKED = "revoked"
-ORGANISER = "organiser"
+ORGANISER: Final = "organiser"
 # Marks a field that no rater may be sent.
 SECRET = {"secret": True}
 _LONGEST_INPUT = 60
@@ -47,15 +49,6 @@ def _checked_covariance(rows: Matrix) -> Matrix:
     return plain_rows(array[0])
 
 
-def _one_of(choices: tuple[str, ...]) -> AfterValidator:
-    def check(word: str) -> str:
-        if word not in choices:
-            raise ValueError(f"it must be one of {', '.join(choices)}, got {word[:_LONGEST_INPUT]!r}")
-        return word
-
-    return AfterValidator(check)
-
-
 # Numbers are numbers: neither texts nor true and false stand for them.
 Number = Annotated[float, Field(strict=True)]
 Whole = Annotated[int, Field(strict=True, ge=0)]
@@ -66,10 +59,6 @@ _Element = Annotated[float, Field(strict=True, ge=-(LARGEST_COORDINATE**2), le=L
 _Row = Annotated[tuple[_Element, ...], Field(min_length=2, max_length=3)]
 Matrix = Annotated[tuple[_Row, ...], Field(min_length=2, max_length=3)]
 Covariance = Annotated[Matrix, AfterValidator(_checked_covariance)]
-SkipReason = Annotated[str, _one_of(SKIP_REASONS)]
-Role = Annotated[str, _one_of(ROLES)]
-Origin = Annotated[str, _one_of(ORIGINS)]
-Design = Annotated[str, _one_of(DESIGNS)]
 Name = Annotated[str, AfterValidator(checked_name)]
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(_checked_text)]
 
@@ -160,20 +149,10 @@ class Placement(Value):
         radius: float | None = None,
         fixed: ArrayLike | None = None,
     ) -> Self:
-        """Return a placement with an uncertainty given as a covariance, an ellipse, or the radius of a disc or ball.
+        """Return a placement, world units, with a covariance (d, d), an ellipse, or the radius of a disc or ball.
 
-        Parameters
-        ----------
-        moving : (d,) array
-            In the moving image's world.
-        covariance : (d, d) array, optional
-        alpha : float
-            Ellipse and disc hold the match with probability ``1 - alpha``.
-        ellipse : (half_lengths, axes), optional
-            Axes are orthonormal columns.
-        radius : float, optional
-        fixed : (d,) array, optional
-            The place in the fixed image, where it is another one than that of the question.
+        An ellipse is ``(half_lengths, axes)``, its axes as orthonormal columns; it and a disc hold the match with
+        probability ``1 - alpha``. ``fixed`` is the place in the fixed image, where it is not that of the question.
         """
         given = [one for one in (covariance, ellipse, radius) if one is not None]
         if len(given) > 1:

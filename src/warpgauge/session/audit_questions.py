@@ -22,6 +22,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats
 from warpgauge.project import Ask, DrawAudit, Project, State
+from warpgauge.project.values import Design
 from warpgauge.session.prior import default_covariance
 from warpgauge.session.queries import PROGRAM, is_free
 
@@ -72,7 +73,7 @@ def audit_round(project: Project, state: State, expected: Callable[[State], Post
 
 
 def _round(
-    project: Project, state: State, design: str, count: int, sizes: Callable[[Floats], Floats]
+    project: Project, state: State, design: Design, count: int, sizes: Callable[[Floats], Floats]
 ) -> DrawAudit | None:
     """Draw targets that were not drawn before, by the sizes of their places."""
     number = len(state.audits)

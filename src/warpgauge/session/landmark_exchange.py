@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,9 +66,8 @@ def import_events(project: Project, state: State, landmarks: Landmarks, rater: s
             answers.append(Disable(rater=who, query=number, batch=batch))
     for skip in landmarks.skips:
         who = _who(skip.rater, rater, None)
-        reason, text = _reason(skip.reason)
         number = locations.query(skip.fixed_point, who, "")
-        answers.append(events.Skip(rater=who, query=number, reason=reason, text=text, batch=batch))
+        answers.append(events.Skip(rater=who, query=number, batch=batch, **_reason(skip.reason)))
     return [*locations.new, *answers]
 
 
@@ -109,10 +109,10 @@ def _who(named: str | None, rater: str | None, row: int | None) -> str:
     return who
 
 
-def _reason(text: str) -> tuple[str, str]:
+def _reason(text: str) -> dict[str, Any]:
     """Split ``"reason: text"`` as it is exported; any other text gets the reason ``"other"``."""
     head, _, tail = text.partition(": ")
-    return (head, tail) if head in SKIP_REASONS else ("other", text)
+    return {"reason": head, "text": tail} if head in SKIP_REASONS else {"reason": "other", "text": text}
 
 
 class _Locations:

@@ -13,6 +13,7 @@ from warpgauge.core.annotations import confidence_radius, ellipse_from_covarianc
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Ask, Cell, Event, Settings, State
+from warpgauge.project.values import Origin
 
 PROGRAM = "warpgauge"  # who acts where nobody does: suggestions and automatic fits
 START_MARKS = 3  # landmarks of a guided start: they settle rotation, mirroring and scale
@@ -247,7 +248,7 @@ def room(state: State, settings: Settings, rater: str) -> int | None:
 
 
 def asked_anew(
-    state: State, first: Ask, origin: str, gain: float | None, rater: str = PROGRAM, of: str | None = None
+    state: State, first: Ask, origin: Origin, gain: float | None, rater: str = PROGRAM, of: str | None = None
 ) -> Ask:
     """Ask for a location once more, of one rater or of all."""
     return Ask(

@@ -11,7 +11,7 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
 from warpgauge.project import Ask, Event, NotAllowedError, Project, State
 from warpgauge.project.events import Defer
-from warpgauge.project.values import ORGANISER
+from warpgauge.project.values import ORGANISER, Origin
 from warpgauge.session.audit_questions import audit_question, audit_round, needs_round
 from warpgauge.session.circle import circle_radius
 from warpgauge.session.control_questions import EVERY, next_control
@@ -247,7 +247,7 @@ class Questions(Overview):
 
 
 def asked_by_organiser(
-    project: Project, who: str, points: Floats, names: tuple[str, ...] | None = None, origin: str = "suggested"
+    project: Project, who: str, points: Floats, names: tuple[str, ...] | None = None, origin: Origin = "suggested"
 ) -> list[Ask]:
     """Return the events that ask all raters for points of the fixed image, in their order."""
     outside = ~project.fixed_grid.contains(points)

@@ -268,8 +268,8 @@ class Session(Questions):
         rater: str | None = None,
     ) -> Saved:
         """Save that the rater cannot or will not place this query; ``reason`` is one of `SKIP_REASONS`."""
-        about = self._about(query, rater, base_generation)
-        return self._save(Skip(**about, reason=reason, text=text, duration=duration))
+        about = {**self._about(query, rater, base_generation), "reason": reason}
+        return self._save(Skip(**about, text=text, duration=duration))
 
     def restore(self, query: int | Query, *, base_generation: int | None = None, rater: str | None = None) -> Saved:
         """Take a skip back: the query is open again."""
