@@ -66,9 +66,6 @@ def test_a_refit_is_the_average_over_the_power_law(tmp_path: Path) -> None:
     assert (session.prior().linear_sd, session.prior().translation_sd) == (fitted.linear_sd, fitted.translation_sd)
     assert event.report["slope"] == pytest.approx(fitted.fit.slope)
     assert event.noise == 0
-    noisy = session.refit(noise=True)
-    assert noisy.noise > 0
-    assert session.prior().noise == noisy.noise
     assert session.posterior().prior.tails == 4.0
     paper = make(tmp_path / "paper", {"model": "paper"})
     session = Session(paper, "ada")

@@ -90,9 +90,8 @@ def project_posterior(project: Project) -> Posterior:
     fits = project.state.fits
     if settings.model == PAPER or (fits and not fits[-1].rests_on):
         return view_of(project).posterior
-    noise = bool(fits and fits[-1].fitted_noise)
     prior = current_prior(project, None)  # with an accepted rough alignment, and nothing learned yet
-    return fitted_posterior(prior, view_of(project).located.annotations, project.fixed_grid.extent, noise=noise)
+    return fitted_posterior(prior, view_of(project).located.annotations, project.fixed_grid.extent)
 
 
 def evaluate_project(

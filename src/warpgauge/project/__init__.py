@@ -12,7 +12,6 @@ from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.values import (
     ORGANISER,
-    REVOKED,
     ROLES,
     SKIP_REASONS,
     Cell,
@@ -22,7 +21,6 @@ from warpgauge.project.values import (
 
 __all__ = [
     "ORGANISER",
-    "REVOKED",
     "ROLES",
     "SKIP_REASONS",
     "Ask",

@@ -26,7 +26,6 @@ from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.values import (
     ORGANISER,
-    REVOKED,
     SECRET,
     Cell,
     Design,
@@ -63,7 +62,7 @@ class Event(Value):
     about_query: ClassVar[bool | None] = True
     """Whether it names a query; None where it may."""
     organisers_only: ClassVar[bool] = False
-    """Whether only organisers may write it; all others are for everybody who is not revoked."""
+    """Whether only organisers may write it; all others are for everybody."""
     words: ClassVar[str] = ""
     """What a person does by it, after "may not"; the name of the kind by default."""
 
@@ -116,7 +115,7 @@ class Event(Value):
 
     def _allowed(self, role: str, state: State) -> bool:
         """Return whether somebody of this role may write it."""
-        return role == ORGANISER or (role != REVOKED and not self.organisers_only)
+        return role == ORGANISER or not self.organisers_only
 
     def _check(self, state: State) -> None:
         """Raise when it may not follow this state."""
@@ -435,15 +434,14 @@ class Register(Event):
     kind = "rater"
     about_query = False
     organisers_only = True
-    words = "register or revoke people"
+    words = "register people"
 
     name: Name
     role: Role
-    revoked: Flag = False
 
     def _check(self, state: State) -> None:
         organisers = [name for name in state.raters if state.role(name) == ORGANISER]
-        if organisers == [self.name] and (self.revoked or self.role != ORGANISER):
+        if organisers == [self.name] and self.role != ORGANISER:
             raise NotAllowedError(
                 f"{self.name} is the only organiser: register another one first, or nobody could register people."
             )
@@ -525,7 +523,6 @@ class Fit(Event):
     rests_on: tuple[Whole, ...] = ()
     """Generations of the placements that they were learned from; empty for weights learned elsewhere, which are not
     refitted automatically."""
-    fitted_noise: Flag = False
     replaces: Whole | None = None
     """Generation of the fit before; another one in its place means that somebody has refitted meanwhile."""
 
@@ -763,8 +760,6 @@ def authorise(state: State, event: Event) -> None:
     role = state.role(event.rater)
     if not event._allowed(role, state):
         words = event.words or event.kind
-        if role == REVOKED:
-            raise NotAllowedError(f"{event.rater}'s access to this project was revoked, so they may not {words}.")
         article = "an" if role[0] in "aeiou" else "a"
         raise NotAllowedError(f"{event.rater} is {article} {role} of this project and may not {words}.")
 

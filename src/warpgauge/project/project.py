@@ -545,20 +545,13 @@ class Project:
             self.log.use_mirror(Mirror(Path(folder), self.folder, self.id))
 
     def add_rater(self, name: str, role: Role = "rater", *, by: str = ORGANISER) -> Event:
-        """Register a person, or change their role."""
-        return self._register(Register(rater=by, name=name, role=role))
+        """Register a person, or change their role.
 
-    def revoke_rater(self, name: str, *, by: str = ORGANISER) -> Event:
-        """Take a person's rights away; what they did stays."""
-        known = self.state.raters.get(name)
-        if known is None:
-            raise InvalidInputError(f"There is no registered rater {name!r}.")
-        return self._register(Register(rater=by, name=name, role=known.role, revoked=True))
-
-    def _register(self, person: Register) -> Event:
-        # The first registration makes an organiser of whoever does it, or nobody could do the second.
-        by, first = person.rater, []
-        if not self.state.raters and (person.name, person.role) != (by, ORGANISER):
+        The first registration makes an organiser of whoever does it, or nobody could do the second.
+        """
+        person = Register(rater=by, name=name, role=role)
+        first = []
+        if not self.state.raters and (name, role) != (by, ORGANISER):
             first = [Register(rater=by, name=by, role=ORGANISER)]
         return self.append(*first, person)[-1]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from warpgauge.project.values import REVOKED, Cell, Placement, Step
+from warpgauge.project.values import Cell, Placement, Step
 
 if TYPE_CHECKING:
     from warpgauge.project.events import (
@@ -185,5 +185,5 @@ class State:
     def role(self, name: str) -> str:
         """Role of a person; where nobody is registered everybody organises, else strangers are raters."""
         if name in self.raters:
-            return REVOKED if self.raters[name].revoked else self.raters[name].role
+            return self.raters[name].role
         return "rater" if self.raters else "organiser"

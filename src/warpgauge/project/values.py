@@ -30,7 +30,6 @@ Origin = Literal["suggested", "repeat", "again", "given", "volunteered", "audit"
 Design = Literal["uniform", "disagreement"]
 SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)
 ROLES: tuple[str, ...] = get_args(Role)
-REVOKED = "revoked"
 ORGANISER: Final = "organiser"
 # Marks a field that no rater may be sent.
 SECRET = {"secret": True}

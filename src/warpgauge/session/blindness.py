@@ -171,7 +171,7 @@ class Blindness:
 
         def learn() -> TransformationPrior:
             try:
-                fitted = fitted_prior(self.project, first, noise=False)
+                fitted = fitted_prior(self.project, first)
             except WarpgaugeError:  # as with the initial weights: the next step may succeed
                 return untaught
             return with_weights(untaught, fitted.kernel, (fitted.linear_sd, fitted.translation_sd), fitted.noise)

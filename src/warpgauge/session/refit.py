@@ -4,7 +4,7 @@ In the default model the weights are averaged over a power law's amplitude and s
 (:func:`~warpgauge.core.power_law.fit_power_law`). That needs no shrinkage: a leave-one-out fit of all weights to the
 first 10 annotations is overconfident. The paper's model, where a fit is asked for, has its leave-one-out fit.
 
-The extra noise is not learned unless asked for: annotations that lie farther apart than the smallest scale cannot tell
+The extra noise is not learned: annotations that lie farther apart than the smallest scale cannot tell
 noise from deformation at that scale, and what is called noise is left out of the posterior at the targets, so that the
 error would be overconfident.
 """
@@ -52,24 +52,23 @@ def refit_step(count: int) -> int:
     return step
 
 
-def fitted_prior(project: Project, annotations: Annotations, noise: bool) -> TransformationPrior:
+def fitted_prior(project: Project, annotations: Annotations) -> TransformationPrior:
     """Return the project's prior with weights learned from annotations, by the method of its model."""
     initial = default_prior(project.fixed_grid, project.settings, project.regions)
     if project.settings.model == PAPER:
-        return fit_kernel(initial, [annotations], noise)
-    return fit_power_law(initial, [annotations], project.fixed_grid.extent, noise)
+        return fit_kernel(initial, [annotations])
+    return fit_power_law(initial, [annotations], project.fixed_grid.extent)
 
 
-def own_fit(project: Project, located: LocatedAnnotations, state: State, noise: bool) -> Fit:
+def own_fit(project: Project, located: LocatedAnnotations, state: State) -> Fit:
     """Fit the weights to the project's own annotations and describe the result for the log."""
     count = len(located)
     if count < FEWEST:
         raise InvalidInputError(f"Refitting the weights needs at least {FEWEST} annotations, there are {count}.")
     return fit_event(
-        fitted_prior(project, located.annotations, noise),
+        fitted_prior(project, located.annotations),
         PROGRAM,
         annotations=count,
         rests_on=sorted(located.generations),
-        fitted_noise=noise,
         replaces=state.fits[-1].generation if state.fits else 0,
     )

@@ -358,19 +358,19 @@ class Session(Questions):
 
     # The weights
 
-    def refit(self, *, noise: bool = False) -> Fit | None:
+    def refit(self) -> Fit | None:
         """Refit the weights to the annotations by the method of the project's model, and log them.
 
         Other threads are not held up. None where another process logged a fit meanwhile.
         """
         with self.project.lock:
             state = self.project.state.copy()
-        return self._refit(state, noise)
+        return self._refit(state)
 
-    def _refit(self, state: State, noise: bool) -> Fit | None:
+    def _refit(self, state: State) -> Fit | None:
         located = located_annotations(state, self.project.d, self._model.default_covariance)
         try:
-            written = self.project.append(own_fit(self.project, located, state, noise))[0]
+            written = self.project.append(own_fit(self.project, located, state))[0]
         except ConflictError:
             return None
         assert isinstance(written, Fit)
@@ -390,7 +390,7 @@ class Session(Questions):
                 # The state that says so is the one to fit to: in a later one another process may have refitted.
                 state = state.copy()
             try:
-                return self._refit(state, noise=False)
+                return self._refit(state)
             except WarpgaugeError as error:
                 self._failed_at = state.model_generation
                 self.notes.append(f"The weights could not be refitted to {counted(count, 'annotation')}: {error}")

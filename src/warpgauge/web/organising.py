@@ -24,13 +24,13 @@ from warpgauge.web.wire import (
     Numbers,
     PersonName,
     Point,
+    Role,
     Rows,
     Saved,
     Sent,
     Text,
 )
 
-Standing = Literal["rater", "organiser", "revoked"]
 Act = Literal["resolve", "exclude", "include", "ask_again"]
 router = APIRouter()
 
@@ -55,7 +55,7 @@ class RaterAnswer(Given):
     """A rater's work, as the organiser sees it."""
 
     name: str
-    role: Standing
+    role: Role
     has_link: bool
     placed: int
     skipped: dict[str, int]

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from warpgauge._version import __version__
 from warpgauge.errors import WarpgaugeError
-from warpgauge.project import ORGANISER, REVOKED, NotAllowedError, Project
+from warpgauge.project import ORGANISER, Project
 from warpgauge.project.document import read_document
 from warpgauge.project.postgres import address_in_force
 from warpgauge.web import answering, organising, pairs, reviewing, viewing
@@ -123,10 +123,8 @@ def in_project(project: Project, person: Person, raters: list[str]) -> Person:
                 by = next(organisers, person.name if person.organises else ORGANISER)
                 if name not in state.raters:
                     project.add_rater(name, "organiser" if role == ORGANISER else "rater", by=by)
-    role = project.known.role(person.name)
-    if role == REVOKED:
-        raise NotAllowedError("The organiser of this pair has revoked your access to it; ask the organiser.")
-    return Person(person.name, ORGANISER if person.organises and role == ORGANISER else "rater")
+    organises = person.organises and project.known.role(person.name) == ORGANISER
+    return Person(person.name, ORGANISER if organises else "rater")
 
 
 pages = APIRouter(include_in_schema=False)
