@@ -78,18 +78,6 @@ class Settings(Value):
         """How the next location is chosen."""
         return "entropy" if self.model == "paper" else "information"
 
-    @property
-    def shares_places(self) -> bool:
-        """Whether the answers of all decide which places a rater is asked, although raters are blind."""
-        return self.answers_per_location is not None
-
-    def keeps_apart(self, registered: bool) -> bool:
-        """Return whether each rater has a model of their own: in a blind project, once raters are registered.
-
-        Then the list of places depends on nobody's answers.
-        """
-        return self.blind and registered
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return self.model_dump()

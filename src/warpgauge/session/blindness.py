@@ -5,7 +5,7 @@ Two promises are kept here, and everything that is sent to a rater comes through
 *Others.* In a blind project with registered raters, what a rater receives depends on their own answers alone: their
 model has weights of its own, learned from their answers when these reach the next step, never at a time that a
 background job decides; queries have names that do not count what others do; and the list of places depends on
-nobody's answers, unless a setting shares the places (`Settings.shares_places`).
+nobody's answers, unless a setting shares the places (``answers_per_location``).
 
 *Their own former answer.* At a query whose place the rater has answered before (a repeat, or one that is asked again),
 everything is made from their answers at other places, as if this one had never been answered: prediction, linked
@@ -28,9 +28,8 @@ from warpgauge.project import State
 from warpgauge.project.values import Vector
 from warpgauge.session.fused_annotations import LocatedAnnotations, own_annotations
 from warpgauge.session.model import Model, View
-from warpgauge.session.prior import with_weights
+from warpgauge.session.prior import fitted_prior, refit_step, with_weights
 from warpgauge.session.queries import draw, name_for, open_queries
-from warpgauge.session.refit import fitted_prior, refit_step
 
 _KEPT_PER_RATER = 3  # views: of the query, of the progress, of a former answer
 
@@ -45,7 +44,7 @@ class Blindness:
 
     def apart(self, state: State) -> bool:
         """Return whether each rater has a model of their own."""
-        return self.project.settings.keeps_apart(state.has_raters)
+        return self.model.apart(state)
 
     def described(self, state: State) -> str:
         """Return in a few words whether the project is blind, and if not, why."""
@@ -54,7 +53,7 @@ class Blindness:
             return "no: raters see the answers of all"
         if not state.has_raters:
             return "nobody is registered as a rater yet"
-        if settings.shares_places:
+        if settings.answers_per_location is not None:
             return "own marks only, but the answers of all decide the places (answers_per_location)"
         return "yes: what a rater receives depends on nobody else's answers"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -59,11 +60,7 @@ class Model:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self._views: dict[str | None, tuple[int, View]] = {}
-        self._sealed_views: dict[str | None, tuple[View, int, View]] = {}
-        self._fit: tuple[tuple[int, int], Fit | None] | None = None
-        self._prior: tuple[object, TransformationPrior] | None = None
-        self._live: tuple[object, LiveSuggester] | None = None
+        self._made: dict[Hashable, tuple[object, Any]] = {}
         self._screenings: WeakKeyDictionary[View, Screening | None] = WeakKeyDictionary()
 
     @property
@@ -71,14 +68,19 @@ class Model:
         """Covariance of a plain click."""
         return default_covariance(self.project.fixed_grid, self.project.settings)
 
+    def _kept(self, name: Hashable, key: object, make: Callable[[], Any]) -> Any:
+        """Return the value of a name as it was made last, or made now where what it depends on, the key, is another."""
+        former = self._made.get(name)
+        if former is None or former[0] != key:
+            former = self._made[name] = key, make()
+        return former[1]
+
     # The prior
 
     def fit(self, state: State) -> Fit | None:
         """Return the current fit, or None for the initial weights."""
-        key = state.model_generation, len(state.fits)
-        if self._fit is None or self._fit[0] != key:
-            self._fit = key, fit_in_force(state)
-        return self._fit[1]
+        fit: Fit | None = self._kept("fit", (state.model_generation, len(state.fits)), lambda: fit_in_force(state))
+        return fit
 
     def _key(self, state: State) -> object:
         """Return what the prior depends on: the current fit, the settings, and an accepted alignment."""
@@ -87,11 +89,10 @@ class Model:
 
     def prior(self, state: State) -> TransformationPrior:
         """Return the current prior."""
-        key = self._key(state)
-        if self._prior is None or self._prior[0] != key:
-            self._prior = key, current_prior(self.project, self.fit(state))
-            self._views.clear()
-        return self._prior[1]
+        prior: TransformationPrior = self._kept(
+            "prior", self._key(state), lambda: current_prior(self.project, self.fit(state))
+        )
+        return prior
 
     def untaught_prior(self, state: State) -> TransformationPrior:
         """Return the prior that no answer of this project has changed: initial weights, or those learned elsewhere."""
@@ -116,27 +117,27 @@ class Model:
 
     def view(self, state: State, rater: str | None = None) -> View:
         """Return the posterior given one rater's annotations, or all raters' fused ones."""
+
+        def make() -> View:
+            located = located_annotations(state, self.project.d, self.default_covariance, rater)
+            warn_of_one_spot(located.annotations, float(prior.kernel.scales.min()))
+            return View(located, prior, self.calibrates)
+
         prior = self.prior(state)
-        former = self._views.get(rater)
-        if former is not None and former[0] == state.model_generation:
-            return former[1]
-        located = located_annotations(state, self.project.d, self.default_covariance, rater)
-        warn_of_one_spot(located.annotations, float(prior.kernel.scales.min()))
-        view = View(located, prior, self.calibrates)
-        self._views[rater] = state.model_generation, view
+        view: View = self._kept(("view", rater), (prior, state.model_generation), make)
         return view
 
     def view_with_sealed(self, state: State, rater: str | None = None) -> View:
         """Return a view whose uncertainty includes sealed answers, so that progress does not reveal them."""
+
+        def make() -> View:
+            located = located_annotations(state, self.project.d, self.default_covariance, rater, sealed=True)
+            return self.counting_sealed(state, view, located)
+
         view = self.view(state, rater)
         if not state.sealed_locations():
             return view
-        former = self._sealed_views.get(rater)
-        if former is not None and former[0] is view and former[1] == state.model_generation:
-            return former[2]
-        located = located_annotations(state, self.project.d, self.default_covariance, rater, sealed=True)
-        counting = self.counting_sealed(state, view, located)
-        self._sealed_views[rater] = view, state.model_generation, counting
+        counting: View = self._kept(("sealed", rater), (view, state.model_generation), make)
         return counting
 
     def counting_sealed(self, state: State, view: View, located: LocatedAnnotations) -> View:
@@ -168,9 +169,9 @@ class Model:
 
     # Suggestions
 
-    def fixes_places(self, state: State) -> bool:
-        """Return whether the list of places depends on nobody's answers."""
-        return self.project.settings.keeps_apart(state.has_raters)
+    def apart(self, state: State) -> bool:
+        """Return whether each rater has a model of their own; then the list of places depends on nobody's answers."""
+        return self.project.settings.blind and state.has_raters
 
     @cached_property
     def chances(self) -> Chances:
@@ -179,13 +180,15 @@ class Model:
 
     def suggester(self, state: State) -> LiveSuggester:
         """Return the live suggester, up to date."""
-        fixed = self.fixes_places(state)
-        key = self.untaught_key(state) if fixed else self._key(state)
-        if self._live is None or self._live[0] != key:
+
+        def make() -> LiveSuggester:
             prior = self.untaught_prior(state) if fixed else self.prior(state)
             chances = self.chances if self.project.settings.strategy == "information" else None
-            self._live = key, LiveSuggester(self.project, prior, self.default_covariance, chances)
-        suggester = self._live[1]
+            return LiveSuggester(self.project, prior, self.default_covariance, chances)
+
+        fixed = self.apart(state)
+        key = self.untaught_key(state) if fixed else self._key(state)
+        suggester: LiveSuggester = self._kept("suggester", key, make)
         suggester.follow(wanted_records(state, self.default_covariance, with_answers=not fixed))
         suggester.close(state, with_answers=not fixed)
         suggester.weigh(State() if fixed else state, lambda: self.expected(state))
@@ -193,6 +196,6 @@ class Model:
 
     def expected(self, state: State) -> Posterior:
         """Return by what questions are chosen and drawn: the answers, or nothing where places depend on none."""
-        if not self.fixes_places(state):
+        if not self.apart(state):
             return self.view(state, None).posterior
         return self.untaught_prior(state).condition(Annotations.empty(self.project.d))

@@ -1,10 +1,16 @@
-"""The prior of a project: sensible before anything is learned, then with the weights of the last fit.
+"""The prior of a project: sensible before anything is learned, then with the weights that the answers teach.
 
 Scales double from ``smallest_scale_px`` pixels (times the geometric mean of the fixed image's spacing) until one
 reaches the longest side of the image. The default model (:mod:`warpgauge.core.power_law`) has an affine trend about
 the middle of the image, weights that follow a power law of the scale, and Student-t tails. The paper's model has the
 identity as its mean and Gaussian tails; as it does not say what weights to begin with, they grow with the square of
 the scale, as smooth deformations do, and add up to the square of 2 % of the image's diagonal.
+
+Weights are averaged over a power law's amplitude and slope, given the annotations. That needs no shrinkage: a
+leave-one-out fit of all weights to the first 10 annotations is overconfident. The paper's model, where a fit is asked
+for, has its leave-one-out fit. The extra noise is not learned: annotations that lie farther apart than the smallest
+scale cannot tell it from deformation at that scale, and what is called noise is left out of the posterior at the
+targets, so that the error would be overconfident.
 """
 
 from __future__ import annotations
@@ -15,18 +21,23 @@ from typing import Any
 import numpy as np
 
 from warpgauge.core import power_law
-from warpgauge.core.annotations import confidence_radius
+from warpgauge.core.annotations import Annotations, confidence_radius
+from warpgauge.core.hyperparameters import fit_kernel
 from warpgauge.core.kernels import KernelBundle, Regions
 from warpgauge.core.process import TransformationPrior
+from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project, Settings, State
 from warpgauge.project.events import Fit
-from warpgauge.session.fused_annotations import standing_marks
+from warpgauge.session.fused_annotations import LocatedAnnotations, standing_marks
+from warpgauge.session.queries import PROGRAM
 
 TYPICAL_SHARE = 0.02
 # Uncertainty of an accepted rough alignment: of its shift, as a share of the diagonal, and of each matrix entry.
 ALIGNED_SHARE, ALIGNED_LINEAR_SD = 0.1, 0.2
 PAPER = "paper"
+FEWEST = 3
+GROWTH = 1.5  # from one number of annotations at which weights are refitted to the next
 
 
 def aligned(state: State) -> int | None:
@@ -106,4 +117,50 @@ def fit_event(prior: TransformationPrior, rater: str, **provenance: Any) -> Fit:
         translation_sd=prior.translation_sd,
         report=None if prior.fit is None else dict(vars(prior.fit)),
         **provenance,
+    )
+
+
+def next_refit(settings: Settings, fit: Fit | None) -> int | None:
+    """Return at how many annotations the weights are refitted next, given the fit in force; None for never.
+
+    Where the last fit rests on an answer that was taken back or changed since, that is at once.
+    """
+    if settings.refit == "never" or settings.model == PAPER or (fit and not fit.rests_on):
+        return None
+    return FEWEST if fit is None else _next_step(fit.annotations)
+
+
+def _next_step(last: int) -> int:
+    return max(FEWEST, last + 1, int(np.ceil(last * GROWTH)))
+
+
+def refit_step(count: int) -> int:
+    """Return the last number of annotations up to ``count`` at which weights are learned; 0 for none."""
+    step = 0
+    following = _next_step(step)
+    while following <= count:
+        step = following
+        following = _next_step(step)
+    return step
+
+
+def fitted_prior(project: Project, annotations: Annotations) -> TransformationPrior:
+    """Return the project's prior with weights learned from annotations, by the method of its model."""
+    initial = default_prior(project.fixed_grid, project.settings, project.regions)
+    if project.settings.model == PAPER:
+        return fit_kernel(initial, [annotations])
+    return power_law.fit_power_law(initial, [annotations], project.fixed_grid.extent)
+
+
+def own_fit(project: Project, located: LocatedAnnotations, state: State) -> Fit:
+    """Fit the weights to the project's own annotations and describe the result for the log."""
+    count = len(located)
+    if count < FEWEST:
+        raise InvalidInputError(f"Refitting the weights needs at least {FEWEST} annotations, there are {count}.")
+    return fit_event(
+        fitted_prior(project, located.annotations),
+        PROGRAM,
+        annotations=count,
+        rests_on=sorted(located.generations),
+        replaces=state.fits[-1].generation if state.fits else 0,
     )

@@ -21,10 +21,9 @@ from warpgauge.project.values import Step, Vector
 from warpgauge.session.fused_annotations import all_marks, located_annotations, standing_marks
 from warpgauge.session.landmark_exchange import import_events, volunteered_query
 from warpgauge.session.plausibility import LEVEL, UnconfirmedError, check_placement, doubt_about
-from warpgauge.session.prior import aligned, default_radius
+from warpgauge.session.prior import aligned, default_radius, next_refit, own_fit
 from warpgauge.session.queries import START_MARKS, Query, number_of
 from warpgauge.session.questions import Questions
-from warpgauge.session.refit import next_refit, own_fit
 
 Question = Callable[[Doubt, str], str | None]
 """Returns what to ask a rater about a doubt, or None where nobody is to be asked."""
