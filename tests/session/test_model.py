@@ -17,6 +17,7 @@ from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks, Skip
 from warpgauge.project import NotAllowedError, Settings
 from warpgauge.session import Session
+from warpgauge.session.control_questions import rater_certificate
 from warpgauge.session.prior import default_prior, default_radius, fit_event
 
 NEVER = {"refit": "never"}
@@ -226,10 +227,10 @@ def test_repeats_measure_the_error_within_a_rater(tmp_path: Path) -> None:
         np.linalg.norm(np.subtract(state.placement("ada", q.number).moving, state.placement("ada", q.same_as).moving))
         for q in repeats
     ]
-    told = session.agreement().raters[0].intra
-    assert told.pairs == 3
-    assert told.sd == pytest.approx(np.sqrt(np.mean(np.square(gaps)) / 4))
-    assert 0.5 < told.sd < 5  # around the 2 px with which the answers were drawn
+    told = rater_certificate(state, "ada")
+    assert told.repeats == 3
+    assert told.repeat_sd == pytest.approx(np.sqrt(np.mean(np.square(gaps)) / 4))
+    assert 0.5 < told.repeat_sd < 5  # around the 2 px with which the answers were drawn
 
 
 def test_a_repeat_stands_in_for_a_skipped_first(tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ def test_a_repeat_stands_in_for_a_skipped_first(tmp_path: Path) -> None:
         else:
             session.place(query, true_map(np.array(query.point)))
     assert len(session.annotations()) == 4  # the budget counts placements, those of repeats too
-    assert session.agreement().raters[0].intra is None
+    assert rater_certificate(project.state, "ada") is None
 
 
 @pytest.mark.parametrize("anisotropic", [False, True])

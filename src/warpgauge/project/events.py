@@ -335,6 +335,8 @@ class Undo(Event):
 
     kind = "undo"
     about_query = False
+    back: ClassVar[bool] = True
+    """Whether it takes an action back, or does it again."""
 
     target: Whole
 
@@ -344,7 +346,7 @@ class Undo(Event):
     @classmethod
     def steps(cls, state: State, rater: str) -> list[Step]:
         """Return the actions of a rater that it goes over, the next one last."""
-        return state.done.get(rater, [])
+        return (state.done if cls.back else state.undone).get(rater, [])
 
     def _check(self, state: State) -> None:
         super()._check(state)
@@ -357,29 +359,21 @@ class Undo(Event):
             )
 
     def _apply(self, state: State) -> None:
-        step = state.done[self.rater].pop()
-        state.undone.setdefault(self.rater, []).append(step)
-        state.count_batch(step.batch, -1)
+        taken, given = state.done, state.undone
+        if not self.back:
+            taken, given = given, taken
+        step = taken[self.rater].pop()
+        given.setdefault(self.rater, []).append(step)
+        state.count_batch(step.batch, -1 if self.back else 1)
         state.last_action[self.rater] = self
-        state.set_cell(self.rater, step.query, step.before, self)
+        state.set_cell(self.rater, step.query, step.before if self.back else step.after, self)
 
 
 class Redo(Undo):
     """What was undone last is done again."""
 
     kind = "redo"
-
-    @classmethod
-    def steps(cls, state: State, rater: str) -> list[Step]:
-        """Return the actions of a rater that can be redone, the next one last."""
-        return state.undone.get(rater, [])
-
-    def _apply(self, state: State) -> None:
-        step = state.undone[self.rater].pop()
-        state.done.setdefault(self.rater, []).append(step)
-        state.count_batch(step.batch, 1)
-        state.last_action[self.rater] = self
-        state.set_cell(self.rater, step.query, step.after, self)
+    back = False
 
 
 class Exclude(Event):

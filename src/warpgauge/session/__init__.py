@@ -1,6 +1,6 @@
 """The loop of suggesting, annotating and refitting on a project, without HTTP or a terminal."""
 
-from warpgauge.session.agreement import Agreement, IntraRater, LocationAgreement, RaterSummary
+from warpgauge.session.agreement import Agreement, LocationAgreement, RaterSummary
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.plausibility import UnconfirmedError
@@ -11,7 +11,6 @@ from warpgauge.session.session import Saved, Session, Start
 __all__ = [
     "Agreement",
     "Curve",
-    "IntraRater",
     "ListRow",
     "LocationAgreement",
     "Mark",

@@ -1,4 +1,4 @@
-"""Agreement between raters and of each rater with themselves, for the organiser."""
+"""Agreement between raters, for the organiser."""
 
 from __future__ import annotations
 
@@ -23,16 +23,6 @@ _FEWEST_SHARED = 6  # landmarks that several raters marked: fewer say too little
 
 
 @dataclass(frozen=True, eq=False)
-class IntraRater:
-    """Error of a rater against themselves, from locations asked twice."""
-
-    pairs: int
-    """Locations placed both times."""
-    sd: float
-    """Standard deviation of one placement in one direction, ``sqrt(mean squared distance / (2 d))``, world units."""
-
-
-@dataclass(frozen=True, eq=False)
 class RaterSummary:
     """A rater's work."""
 
@@ -48,7 +38,6 @@ class RaterSummary:
     bias_se: Floats | None
     scatter: float | None
     """Root mean squared distance from the fused placement."""
-    intra: IntraRater | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,31 +141,6 @@ def offsets_of(located: LocatedAnnotations) -> list[RaterOffset]:
     return sorted(offsets, key=lambda offset: -offset.size)
 
 
-def intra_rater(state: State, rater: str) -> IntraRater | None:
-    """Compare a rater's placements at repeated queries with the first ones; None where none was placed twice.
-
-    A placement that was taken out, by its rater or the organiser, is not counted.
-    """
-    differences = []
-    for query in state.queries:
-        if query.origin != "repeat" or query.same_as is None:
-            continue
-        if not (_counts(state, rater, query.same_as) and _counts(state, rater, query.number)):
-            continue
-        first = state.placement(rater, query.same_as)
-        second = state.placement(rater, query.number)
-        # Matches of two points cannot be compared.
-        if first is not None and second is not None and first.fixed == second.fixed:
-            differences.append(np.subtract(first.moving, second.moving))
-    if not differences:
-        return None
-    return IntraRater(len(differences), float(np.sqrt(np.mean(np.square(differences)) / 2)))
-
-
-def _counts(state: State, rater: str, number: int) -> bool:
-    return not state.cell(rater, number).disabled and (rater, number) not in state.excluded
-
-
 def median_seconds(state: State, rater: str | None = None) -> float | None:
     """Return the median time for an answer; None where no time was recorded."""
     times = seconds(state, rater)
@@ -235,7 +199,6 @@ def _summary(state: State, located: LocatedAnnotations, name: str) -> RaterSumma
         bias=bias,
         bias_se=bias_se,
         scatter=scatter,
-        intra=intra_rater(state, name),
     )
 
 

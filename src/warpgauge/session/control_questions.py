@@ -18,7 +18,6 @@ from warpgauge.geometry import Floats
 from warpgauge.project import Ask, Project, State
 from warpgauge.project.events import AddControls
 from warpgauge.project.values import plain_rows
-from warpgauge.session.agreement import intra_rater
 from warpgauge.session.fused_annotations import all_marks
 from warpgauge.session.queries import PROGRAM
 
@@ -92,8 +91,8 @@ def rater_certificate(state: State, rater: str) -> RaterCertificate | None:
         for mark in all_marks(state, rater, sealed=True)
         if mark.query.known and not mark.moved and not mark.disabled and not mark.excluded
     ]
-    intra = intra_rater(state, rater)
-    repeats = 0 if intra is None else intra.pairs
+    differences = _between_repeats(state, rater)
+    repeats = len(differences)
     if not controls and not repeats:
         return None
     count = len(controls)
@@ -114,9 +113,9 @@ def rater_certificate(state: State, rater: str) -> RaterCertificate | None:
         sd = float(np.sqrt(np.square(offsets - bias).sum() / freedom))
         sd_low, sd_high = sd_interval(sd, freedom)
     repeat_sd = repeat_low = repeat_high = None
-    if intra is not None and repeats:
-        repeat_sd = intra.sd
-        repeat_low, repeat_high = sd_interval(intra.sd, repeats * d)
+    if repeats:
+        repeat_sd = float(np.sqrt(np.mean(np.square(differences)) / 2))
+        repeat_low, repeat_high = sd_interval(repeat_sd, repeats * d)
     return RaterCertificate(
         controls=count,
         bias=bias,
@@ -135,15 +134,31 @@ def rater_certificate(state: State, rater: str) -> RaterCertificate | None:
     )
 
 
+def _between_repeats(state: State, rater: str) -> list[Floats]:
+    """Return how a rater's placements at repeated queries differ from the first ones; those taken out do not count."""
+    differences = []
+    for query in state.queries:
+        if query.origin != "repeat" or query.same_as is None:
+            continue
+        pair = [state.cell(rater, number) for number in (query.same_as, query.number)]
+        taken_out = any((rater, number) in state.excluded for number in (query.same_as, query.number))
+        first, second = pair[0].placement, pair[1].placement
+        if first is None or second is None or taken_out or any(cell.disabled for cell in pair):
+            continue
+        if first.fixed == second.fixed:  # matches of two points cannot be compared
+            differences.append(np.subtract(first.moving, second.moving))
+    return differences
+
+
 def rater_certificates(state: State) -> dict[str, RaterCertificate]:
     """Return the certificates of all raters who have one."""
     certificates = {name: rater_certificate(state, name) for name in state.who_answered()}
     return {name: certificate for name, certificate in certificates.items() if certificate is not None}
 
 
-def sd_interval(sd: float, freedom: int, level: float = LEVEL) -> tuple[float, float]:
+def sd_interval(sd: float, freedom: int) -> tuple[float, float]:
     """Return the interval of a standard deviation that was estimated with so many degrees of freedom."""
     from scipy import stats
 
-    low, high = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], freedom)
+    low, high = stats.chi2.ppf([(1 + LEVEL) / 2, (1 - LEVEL) / 2], freedom)
     return float(sd * np.sqrt(freedom / low)), float(sd * np.sqrt(freedom / high))

@@ -143,7 +143,7 @@ def _rater(state: State, one: RaterSummary, has_link: bool) -> RaterAnswer:
         skipped=one.skipped,
         median_seconds=one.median_seconds,
         bias=None if one.bias is None else one.bias.tolist(),
-        repeats=0 if one.intra is None else one.intra.pairs,
+        repeats=0 if certificate is None else certificate.repeats,
         certificate=None if certificate is None else CertificateAnswer.model_validate(certificate),
     )
 
