@@ -108,27 +108,6 @@ class Session(Questions):
 
     # Answers
 
-    def drawn(
-        self,
-        moving: ArrayLike,
-        covariance: ArrayLike | None = None,
-        *,
-        ellipse: tuple[ArrayLike, ArrayLike] | None = None,
-        radius: float | None = None,
-        alpha: float | None = None,
-        fixed: ArrayLike | None = None,
-    ) -> Placement:
-        """Return a placement as `Placement.drawn` makes it.
-
-        ``alpha`` is the project's by default, and so is the radius where no uncertainty is given.
-        """
-        settings = self.project.settings
-        if covariance is None and ellipse is None and radius is None:
-            size = default_radius(self.project.fixed_grid, settings)
-            ellipse = np.full(self.project.d, size), np.eye(self.project.d)
-        level = settings.alpha if alpha is None else alpha
-        return Placement.drawn(moving, covariance, alpha=level, ellipse=ellipse, radius=radius, fixed=fixed)
-
     def place(
         self,
         query: int | Query | None,
@@ -147,8 +126,8 @@ class Session(Questions):
     ) -> Saved:
         """Save where the rater sees the match; for a query that is placed already, save the change.
 
-        The match is ``moving``, in the moving image's world, with an uncertainty as `drawn` takes it, or a `Placement`,
-        which says all itself. ``fixed`` is the place that was chosen within the circle of the query (`Query.radius`);
+        The match is ``moving``, in the moving image's world, with an uncertainty as `Placement.drawn` takes it (a plain
+        click by default), or a `Placement`, which says all itself. ``fixed`` is the place that was chosen within the circle of the query (`Query.radius`);
         without it, a place that was chosen before stays, else it is the point of the query. With None for a query it is
         a landmark of the rater's own choice at ``fixed``, with a ``name``, which only this rater has.
 
@@ -157,7 +136,11 @@ class Session(Questions):
         `ConflictError`. The ``duration`` is in seconds.
         """
         if not isinstance(moving, Placement):
-            moving = self.drawn(moving, covariance, ellipse=ellipse, radius=radius, alpha=alpha, fixed=fixed)
+            settings = self.project.settings
+            if covariance is None and ellipse is None and radius is None:
+                radius = default_radius(self.project.fixed_grid, settings)
+            level = settings.alpha if alpha is None else alpha
+            moving = Placement.drawn(moving, covariance, alpha=level, ellipse=ellipse, radius=radius, fixed=fixed)
         elif any(option is not None for option in (covariance, ellipse, radius, alpha, fixed)):
             raise InvalidInputError("A Placement says its uncertainty and its place itself; give nothing besides.")
         who = self._who(rater)
