@@ -9,17 +9,19 @@ import shutil
 import sqlite3
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from project.tools import place, query
+from project.tools import draft, place, query
 from warpgauge.cli.app import app
 from warpgauge.errors import WarpgaugeError, WarpgaugeWarning
-from warpgauge.project import Project
+from warpgauge.project import NotAllowedError, Project
 from warpgauge.project.errors import ProjectError, UntrustedProjectError
+from warpgauge.project.events import KINDS
 from warpgauge.project.integrity import verify_project
 
 Make = Callable[..., Project]
@@ -189,6 +191,38 @@ def test_events_of_the_wrong_kind(folder: Path, kind: str, payload: str):
     connection.close()
     one_sentence(lambda: use(folder))
     assert not verify_project(folder).ok
+
+
+# Of each act that only organisers may do: the kind of its event, its query, and what it holds.
+ORGANISERS_ONLY: dict[str, tuple[str, int | None, dict[str, object]]] = {
+    "exclude": ("exclude", 0, {"of": "ben"}),
+    "include": ("exclude", 0, {"of": "ben", "excluded": False}),
+    "resolve": ("resolve", 0, {}),
+    "rater": ("rater", None, {"name": "ada", "role": "organiser"}),
+    "settings": ("settings", None, {"changes": {"blind": False}}),
+    "controls": ("controls", None, {"fixed": [[1.0, 2.0]], "moving": [[1.0, 2.0]]}),
+    "unseal": ("unseal", None, {}),
+    "relink": ("relink", None, {"images": {"fixed": {"path": "/etc/passwd", "content_hash": "x"}}}),
+    "again": ("query", 1, {"point": [10.0, 10.0], "origin": "again", "same_as": 0}),
+    "reference": ("transform", None, {"name": "a", "files": ["transforms/a"], "hashes": ["x"], "reference": True}),
+}
+
+
+@pytest.mark.parametrize("act", ORGANISERS_ONLY)
+def test_a_rater_does_nothing_that_only_organisers_may(folder: Path, act: str) -> None:
+    """Neither by `append` nor by a log that was made by hand, whose events are checked like new ones."""
+    kind, number, content = ORGANISERS_ONLY[act]
+    assert {name for name, one in KINDS.items() if one.organisers_only} <= {one[0] for one in ORGANISERS_ONLY.values()}
+    with Project.open(folder) as project:
+        project.add_rater("ada")
+        event = draft(kind, "ada", number, content)
+        with pytest.raises(NotAllowedError, match="ada is a rater of this project and may not"):
+            project.append(event)
+        last = project.state.generation
+    with closing(sqlite3.connect(folder / "annotations.sqlite")) as connection, connection:
+        row = (last + 1, "2026-05-14T09:30:00Z", *event.columns(), "")
+        connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    assert "may not" in one_sentence(lambda: use(folder))
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,10 @@ class Session(Questions):
         """Save where the rater sees the match; for a query that is placed already, save the change.
 
         The match is ``moving``, in the moving image's world, with an uncertainty as `Placement.drawn` takes it (a plain
-        click by default), or a `Placement`, which says all itself. ``fixed`` is the place that was chosen within the circle of the query (`Query.radius`);
-        without it, a place that was chosen before stays, else it is the point of the query. With None for a query it is
-        a landmark of the rater's own choice at ``fixed``, with a ``name``, which only this rater has.
+        click by default), or a `Placement`, which says all itself. ``fixed`` is the place that was chosen within the
+        circle of the query (`Query.radius`); without it, a place that was chosen before stays, else it is the point of
+        the query. With None for a query it is a landmark of the rater's own choice at ``fixed``, with a ``name``, which
+        only this rater has.
 
         A placement outside the image, or far from a prediction that is known well, is asked about unless it is
         ``confirmed``. With ``base_generation``, that of the query, a change by the same rater since then raises
