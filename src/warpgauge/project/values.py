@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from warpgauge.core.annotations import covariance_from_ellipse
-from warpgauge.core.arrays import Floats, as_covariances, as_numbers, readonly
+from warpgauge.core.arrays import Floats, as_covariances, as_numbers
 from warpgauge.errors import InvalidInputError
 from warpgauge.io.landmarks.model import LARGEST_COORDINATE, text_problem
 from warpgauge.project.names import checked_name
@@ -172,10 +171,10 @@ class Placement(Value):
         """All that must have as many coordinates as the images."""
         return (self.moving, *self.covariance, *([] if self.fixed is None else [self.fixed]))
 
-    @cached_property
+    @property
     def covariance_world(self) -> Floats:
         """Covariance as an array (d, d)."""
-        return readonly(np.array(self.covariance))
+        return np.array(self.covariance)
 
 
 @dataclass(frozen=True)
