@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -133,7 +134,7 @@ def _opened(folder: Path, record: ImageRecord, role: str, thorough: bool) -> Ima
     try:
         image = read_image(path, spacing=record.spacing, units=record.units)
         print_now = _fingerprint(image)
-        if not thorough and _cached(folder, role) == [print_now, record.content_hash]:
+        if not thorough and _cache(folder).get(role) == [print_now, record.content_hash]:
             return image
         content = image.content_hash
     except Exception as error:  # whatever its record and its file cause together
@@ -176,25 +177,20 @@ def _below(folder: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield from _below(entry.path)
 
 
-def _cached(folder: Path, role: str) -> Any:
+def _cache(folder: Path) -> dict[str, Any]:
+    """Return what is known of the images by role; nothing where the file is missing or damaged."""
     try:
-        return json.loads(read_text(folder / _CACHE, "cache", 2**20)).get(role)
-    except (OSError, ValueError, AttributeError, RecursionError, WarpgaugeError):
-        return None
+        return dict(json.loads(read_text(folder / _CACHE, "cache", 2**20)))
+    except (OSError, ValueError, TypeError, RecursionError, WarpgaugeError):
+        return {}
 
 
 def _remember(folder: Path, role: str, entry: list[Any]) -> None:
     """Store the result in the cache; if that cannot be written, only time is lost."""
     path = folder / _CACHE
-    try:
-        try:
-            content = dict(json.loads(read_text(path, "cache", 2**20)))
-        except (OSError, ValueError, TypeError, RecursionError, WarpgaugeError):
-            content = {}
+    with suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        write_whole(path, json.dumps({**content, role: entry}).encode())
-    except OSError:
-        return
+        write_whole(path, json.dumps({**_cache(folder), role: entry}).encode())
 
 
 def relinked(folder: Path, record: ImageRecord, role: str, path: Path, accept_changed: bool) -> ImageRecord:

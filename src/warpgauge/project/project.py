@@ -113,21 +113,10 @@ class Project:
             warnings.warn(f"{problem} Nothing can be saved: {MEND}.", SuspiciousDataWarning, stacklevel=3)
 
     def annotate(self, *, rater: str | None = None, height: int = 720, jupyter: str | None = None) -> Any:
-        """Open the annotator inside a notebook's cell, served from this process.
+        """Open the annotator inside a notebook's cell, ``height`` pixels high, served from this process.
 
-        Parameters
-        ----------
-        rater : str, optional
-            Who annotates.
-        height : int
-            Of the frame, in pixels.
-        jupyter : str, optional
-            Public address of the notebook's server, where only that is reachable; see `warpgauge.annotate`.
-
-        Returns
-        -------
-        Annotator
-            Shows the page; ``annotations()`` and ``landmarks()`` return what was annotated until now.
+        The `Annotator` that is returned shows the page; its ``annotations()`` and ``landmarks()`` are what was
+        annotated until now. ``jupyter`` is the notebook's address where only that is reachable: `warpgauge.annotate`.
         """
         # The page lies above the project; only this door for notebooks leads up to it.
         notebook = importlib.import_module("warpgauge.web.notebook")
@@ -202,16 +191,10 @@ class Project:
 
     @classmethod
     def open(cls, folder: PathLike, *, check_images: bool = True, trust: bool | None = None) -> Project:
-        """Open the project in a folder; images that are missing or changed are warned of.
+        """Open the project in a folder; images that are missing or changed are warned of, with ``check_images``.
 
-        Parameters
-        ----------
-        folder : path
-        check_images : bool
-            Look whether the images are there and unchanged.
-        trust : bool, optional
-            True: let a project that was not made here reach outside its folder, and record that. None: as recorded,
-            or as the variable ``WARPGAUGE_TRUST`` says.
+        ``trust`` lets a project that was not made here reach outside its folder, and records that; None is as recorded,
+        or as the variable ``WARPGAUGE_TRUST`` says.
         """
         path = Path(folder)
         document = read_document(path)
@@ -377,13 +360,7 @@ class Project:
         return self.targets if missing is None else self.targets[~missing(self.targets)]
 
     def propose_alignment(self) -> Alignment:
-        """Find a rough alignment of the two images and record it in the log, for a person to accept or refuse.
-
-        Raises
-        ------
-        InvalidInputError
-            Where raters are to place without a hint (``hide_prediction``), or the model is the paper's.
-        """
+        """Find a rough alignment of the two images and record it in the log, for a person to accept or refuse."""
         from warpgauge.registration.rough_alignment import align
 
         self._check_alignable()
@@ -440,16 +417,9 @@ class Project:
     def append(self, *new: Event) -> tuple[Event, ...]:
         """Write events, all or none; when this returns they are on the disk.
 
-        Raises
-        ------
-        InvalidInputError
-            When an event may not follow the state, as it is when no other process can write.
-        ConflictError
-            When the same rater changed the same query after an event's base generation.
-        NotAllowedError
-            When the role of who acts does not allow it.
-        StorageError
-            When it could not be written; then nothing was, but for an event that only a mirror could not take.
+        Events that may not follow the state, as it is when no other process can write, are an `InvalidInputError`, a
+        `ConflictError` or a `NotAllowedError`. After a `StorageError` nothing was written, but for an event that only a
+        mirror could not take.
         """
 
         def decide(state: State) -> Sequence[Event]:
@@ -565,23 +535,12 @@ class Project:
         reference: bool = False,
         rater: str = ORGANISER,
     ) -> Event:
-        """Copy a registration result into the project and log it with its hashes.
+        """Copy a registration result into the project and log it with its hashes, once its copy could be read.
 
-        The copy is read first: one that cannot be read, or that has another dimension than the project, is not added.
-
-        Parameters
-        ----------
-        name : str
-            To show in tables.
-        files : path or sequence of path
-            One file, or all that belong together (a chain), in the order in which they are to be read. Files that they
-            draw in (initial transforms of elastix) are copied with them.
-        options : mapping, optional
-            To be passed to `read_transform`; plain values.
-        replace : bool
-            Whether a transform that has this name already is replaced; by default it is an error.
-        reference : bool
-            Whether it never saw an annotation and belongs to the panel that the other transforms are judged beside.
+        The ``files`` are one, or all that belong together (a chain) in the order in which they are to be read; those
+        that they draw in (initial transforms of elastix) are copied with them. The ``options`` are plain values for
+        `read_transform`. A transform of the same name is an error unless ``replace``. A ``reference`` never saw an
+        annotation, and belongs to the panel that the other transforms are judged beside.
         """
         transforms.refuse_reserved(name)
         if name in self.state.transforms and not replace:

@@ -26,15 +26,8 @@ def circle_radius(project: Project, posterior: Posterior, point: Sequence[float]
     """Return the radius of the circle (in 3D of the ball) around a point, in world units of the fixed image.
 
     As far as every direction within the image keeps at least 85 % of the information, and half of them lie in the fixed
-    foreground and have their expected match in the moving image; at most the share ``circle`` of the shorter side.
-
-    Parameters
-    ----------
-    project : Project
-    posterior : Posterior
-        Given the answers that the rater may receive, those at this question left out.
-    point : (d,) sequence
-        Where the question is asked.
+    foreground and have their expected match in the moving image; at most the share ``circle`` of the shorter side. The
+    posterior is that of the answers that the rater may receive, those at this question left out.
     """
     grid = project.fixed_grid
     centre = np.array(point)
