@@ -55,7 +55,7 @@ def received(session: Session, query: Query) -> list[object]:
         [(row.mark.placement, row.residual.tobytes(), row.p, row.outlier, row.mark.moved) for row in rows],
         [(who, skip.reason) for who, _, skip in session.skipped("ada")],
         [*vars(progress).values()][:10],
-        (progress.curve.mean_sd.tobytes(), progress.stop_rules, progress.reasons, progress.weights, progress.region),
+        (progress.curve.tobytes(), progress.stop_rules, progress.reasons, progress.weights, progress.region),
         (own.fixed_points.tobytes(), np.asarray(own.covariances).tobytes(), own.names, len(own.skips)),
         session.view("ada").mean(lattice).tobytes(),
         session.detectable("ada"),

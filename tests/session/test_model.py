@@ -257,7 +257,7 @@ def test_progress_against_brute_force(tmp_path: Path, anisotropic: bool) -> None
     for count in (0, 1, 5, 9):
         first = session.prior().condition(annotations[np.arange(count)])
         sd = np.sqrt(posterior.scale) * first.standard_deviation(project.targets)
-        assert told.curve.mean_sd[count] == pytest.approx(sd.mean())
+        assert told.curve[count] == pytest.approx(sd.mean())
     assert told.mean_sd == pytest.approx(posterior.standard_deviation(project.targets).mean())
     assert told.max_sd == pytest.approx(posterior.standard_deviation(project.targets).max())
     assert (told.annotations, told.placed, told.skipped, told.median_seconds) == (9, 9, 0, 2.0)

@@ -4,13 +4,12 @@ from warpgauge.session.agreement import Agreement, LocationAgreement, RaterSumma
 from warpgauge.session.fused_annotations import Mark
 from warpgauge.session.mark_list import ListRow
 from warpgauge.session.plausibility import UnconfirmedError
-from warpgauge.session.progress import Curve, Progress, StopRule
+from warpgauge.session.progress import Progress, StopRule
 from warpgauge.session.queries import Prediction, Query
 from warpgauge.session.session import Saved, Session, Start
 
 __all__ = [
     "Agreement",
-    "Curve",
     "ListRow",
     "LocationAgreement",
     "Mark",

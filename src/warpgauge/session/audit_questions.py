@@ -48,35 +48,24 @@ def needs_round(project: Project, state: State) -> bool:
     drawn = state.audits[-1]
     if state.asked_in.get(drawn.number, 0) == len(drawn.targets):
         return True
-    followed = _transforms(state) if _disagree(state) else {}
-    return drawn.transforms != followed or drawn.sealed != (project.settings.audit > 0)
+    return drawn.transforms != _followed(state) or drawn.sealed != (project.settings.audit > 0)
 
 
-def _disagree(state: State) -> bool:
-    """Return whether there are transforms to differ from each other: without them a draw is uniform."""
-    return len(state.transforms) > 1
-
-
-def _transforms(state: State) -> dict[str, int]:
-    return {name: record.generation for name, record in state.transforms.items()}
+def _followed(state: State) -> dict[str, int]:
+    """Return the transforms that a draw follows, where there are several to differ from each other."""
+    followed = {name: record.generation for name, record in state.transforms.items()}
+    return followed if len(followed) > 1 else {}
 
 
 def audit_round(project: Project, state: State, expected: Callable[[State], Posterior]) -> DrawAudit | None:
-    """Draw a round; None where no target is left.
+    """Draw targets that were not drawn before; None where none is left.
 
-    The posterior of the answers that are not sealed is asked for where transforms disagree.
+    Where transforms disagree, by the sizes of their differences, for which the posterior of the answers that are not
+    sealed is asked for; else all are equally likely.
     """
-    if not _disagree(state):
-        return _round(project, state, "uniform", ROUND["uniform"], lambda places: np.ones(len(places)))
-    count = ROUND["disagreement"]
-    return _round(project, state, "disagreement", count, lambda places: _sizes(project, state, places, expected))
-
-
-def _round(
-    project: Project, state: State, design: Design, count: int, sizes: Callable[[Floats], Floats]
-) -> DrawAudit | None:
-    """Draw targets that were not drawn before, by the sizes of their places."""
     number = len(state.audits)
+    followed = _followed(state)
+    design: Design = "disagreement" if followed else "uniform"
     asked = [state.audits[query.audit[0]].targets[query.audit[1]] for query in state.queries if query.audit is not None]
     taken = [query.candidate for query in state.queries if query.candidate is not None and not is_free(state, query)]
     places, candidates = audit_places(project)
@@ -89,7 +78,8 @@ def _round(
     if project.settings.audit_seed is not None:
         digest = hashlib.sha256(f"{project.settings.audit_seed}\0audit\0{number}".encode()).digest()
         seed = int.from_bytes(digest[:4], "big")
-    order, chances = sequential_draw(sizes(places[left]), count, np.random.default_rng(seed))
+    sizes = _sizes(project, state, places[left], expected) if followed else np.ones(len(left))
+    order, chances = sequential_draw(sizes, ROUND[design], np.random.default_rng(seed))
     drawn = left[order]
     return DrawAudit(
         rater=PROGRAM,
@@ -103,7 +93,7 @@ def _round(
         points=places[drawn].tolist(),
         candidates=tuple(None if candidate < 0 else candidate for candidate in candidates[drawn].tolist()),
         probabilities=chances.tolist(),
-        transforms=_transforms(state) if design == "disagreement" else {},
+        transforms=followed,
     )
 
 

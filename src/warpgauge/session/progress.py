@@ -50,15 +50,6 @@ class StopRule:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
-    """Uncertainty after the first 0, 1, ... annotations, in the order of the list, under the present model."""
-
-    annotations: np.ndarray
-    mean_sd: Floats
-    """Mean of the standard deviation over a fixed sample of the targets, world units, (L + 1,)."""
-
-
-@dataclass(frozen=True, eq=False)
 class Progress:
     """Result of `Session.progress`."""
 
@@ -78,7 +69,9 @@ class Progress:
     targets: int
     expected_gain: float | None
     """Of the next query, nats; None where there is none."""
-    curve: Curve
+    curve: Floats
+    """Mean standard deviation over a fixed sample of the targets after the first 0, 1, ... annotations, in the order of
+    the list, under the present model, (L + 1,)."""
     stop_rules: tuple[StopRule, ...]
     done: bool
     """Whether the list will not be extended: a rule is met, or no candidate is left."""
@@ -92,8 +85,8 @@ class Progress:
     """Standard deviations times this are the half-width of the region at the project's level: what "±" means."""
 
 
-def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve:
-    """Follow the uncertainty over the annotations, all at once, at a sample of the targets.
+def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Floats:
+    """Follow the mean standard deviation over the annotations, all at once, at a sample of the targets.
 
     A location that was annotated again counts from its first annotation on with what all of them say.
     """
@@ -101,8 +94,7 @@ def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Curve
     variances = posterior.conditioned.history(points)[0]
     if posterior.spots is not posterior.annotations:
         variances = variances[np.concatenate([[0], np.maximum.accumulate(posterior.spot_of) + 1])]
-    mean_sd = np.sqrt(posterior.scale * variances).mean(axis=1)
-    return Curve(np.arange(len(mean_sd)), mean_sd)
+    return np.asarray(np.sqrt(posterior.scale * variances).mean(axis=1))
 
 
 def stop_rules(settings: Settings, units: str, placed: int, mean_sd: float) -> tuple[StopRule, ...]:
@@ -129,7 +121,7 @@ class Overview:
         self.rater = None if rater is None else checked_name(rater)
         self._model = Model(project)
         self.blindness = Blindness(self._model)
-        self._curves: WeakKeyDictionary[Posterior, Curve] = WeakKeyDictionary()
+        self._curves: WeakKeyDictionary[Posterior, Floats] = WeakKeyDictionary()
         self._spreads: WeakKeyDictionary[Posterior, tuple[float, float]] = WeakKeyDictionary()
 
     def _who(self, rater: str | None) -> str:
@@ -313,7 +305,7 @@ class Overview:
             self._spreads[posterior] = float(sd.mean()), float(sd.max())
         return self._spreads[posterior]
 
-    def _curve(self, posterior: Posterior) -> Curve:
+    def _curve(self, posterior: Posterior) -> Floats:
         if posterior not in self._curves:
             targets = self.project.judged_targets
             self._curves[posterior] = uncertainty_curve(posterior, targets, self.project.settings.seed)

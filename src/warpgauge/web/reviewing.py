@@ -165,7 +165,6 @@ def progress(visit: Visiting) -> ProgressAnswer:
         stop.append(StopAnswer(rule="decided", met=audit.best is not None, sentence=audit.sentence))
     # The calibration scales every uncertainty by the residuals: its last digits would reveal them.
     shown = float if visit.predicts else rough
-    curve = zip(found.curve.annotations.tolist(), found.curve.mean_sd.tolist(), strict=True)
     return ProgressAnswer(
         annotations=found.annotations,
         placed=found.placed,
@@ -173,7 +172,7 @@ def progress(visit: Visiting) -> ProgressAnswer:
         mean_sd=shown(found.mean_sd),
         max_sd=shown(found.max_sd),
         region=found.region,
-        curve=[CurvePoint(annotations=count, mean_sd=shown(sd)) for count, sd in curve],
+        curve=[CurvePoint(annotations=count, mean_sd=shown(sd)) for count, sd in enumerate(found.curve.tolist())],
         next_gain=None if found.expected_gain is None else shown(found.expected_gain),
         stop=stop,
         median_seconds=found.median_seconds,
