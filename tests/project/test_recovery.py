@@ -22,7 +22,7 @@ from warpgauge.project import Project
 from warpgauge.project.errors import ProjectError, StorageError
 from warpgauge.project.integrity import verify_project
 from warpgauge.project.log import Row
-from warpgauge.project.mirror import recover_project
+from warpgauge.project.recovery import recover_project
 
 Make = Callable[..., Project]
 LOG = "annotations.sqlite"

@@ -554,7 +554,7 @@ def verify(
 
 def _mend(project: Path, mirror: Path | None, accept_loss: bool, as_json: bool) -> None:
     """Rebuild a log and say what came of it."""
-    from warpgauge.project.mirror import recover_project
+    from warpgauge.project.recovery import recover_project
 
     done = recover_project(project, mirror, accept_loss=accept_loss)
     events = counted(done.events, "event")
