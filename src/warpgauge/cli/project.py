@@ -217,7 +217,7 @@ def _named_places(file: Path, fixed: Path, spacing: float | list[float] | None, 
     """Read named points of the fixed image, before anything is made."""
     from warpgauge.io.images import read_image
     from warpgauge.io.landmarks import read_landmarks
-    from warpgauge.session.named_places import check_named
+    from warpgauge.session.questions import check_named
 
     grid = read_image(fixed, spacing=spacing, units=units).grid
     places = read_landmarks(file, fixed_grid=grid)

@@ -39,14 +39,9 @@ _RADIUS = {2: 12, 3: 4}
 _SMOOTHING = 1.5
 _MOST_PAIRS = 150
 _FEWEST_PAIRS = 6
-# Another reading is likely where its mean correlation, or its mean fit, exceeds that as given by so much and by so many
-# standard errors. Readings whose fits differ by less than the last are the same.
-_RULES, _SAME = ((0.08, 4.0), (0.3, 3.0)), 0.02
-# So many are enough where the images are less alike at the pairs as given than after one common shift of all.
-_FEWER_ERRORS = 2.0
-# Weight of what the pairs explain beyond a common shift; it, the second rule and the fewer errors were chosen on one
-# pair of templates.
-_SUPPORT = 3.0
+# Another reading is likely where its mean correlation exceeds that as given by so much and by so many standard errors.
+# Readings whose correlations differ by less than the last are the same.
+_GAIN, _ERRORS, _SAME = 0.08, 4.0, 0.005
 _MOST_OUTSIDE = 0.5
 # Landmarks of other images: the mean of that share, and so many standard errors, lie below this. Both were chosen on
 # one region of CIMA and on images made from it, where none of 960 right sets of 8 to 40 pairs was refused.
@@ -217,41 +212,28 @@ def _other_images(views: tuple[_View, _View], fixed: Floats, moving: Floats) -> 
     )
 
 
-def _fit(fixed: _View, moving: _View, pairs: _Pair) -> tuple[Floats, Floats]:
-    """Correlation at each pair, and the same plus what it gains over pairs that differ by one common shift.
-
-    That gain is what a collapse lacks: points drawn into one place of images that lie almost on each other are
-    alike whatever the pairs say.
-    """
-    alike = _likeness(fixed, moving, pairs)
-    shift = np.median(pairs[1] - pairs[0], axis=0)
-    return alike, alike + _SUPPORT * (alike - _likeness(fixed, moving, (pairs[0], pairs[0] + shift)))
-
-
 def _likely_reading(
     project: Project, views: tuple[_View, _View], as_given: _Pair, rows: NDArray[np.intp], reread: Reread | None
 ) -> str | None:
     """Return a clause on the reading under which the images match best, if it is clearly not the given one."""
-    given = _fit(*views, as_given)
-    explains = float((given[1] - given[0]).mean()) >= 0
-    rules = _RULES if explains else (_RULES[0], (_RULES[1][0], _FEWER_ERRORS))
+    given = _likeness(*views, as_given)
     tried = [(AS_GIVEN, given)]
-    likely: list[tuple[str, tuple[Floats, Floats]]] = []
+    likely: list[str] = []
     for name, pairs in _readings(project.fixed_grid, project.moving_grid, as_given, _frames(as_given, rows, reread)):
         if min(view.inside(points) for view, points in zip(views, pairs, strict=True)) < _INSIDE:
             continue
-        other = _fit(*views, pairs)
+        other = _likeness(*views, pairs)
         tried.append((name, other))
         # Pairs whose patches overlap say the same: a scale that draws all of them into a corner has few that count.
         count = min(view.distinct(points) for view, points in zip(views, pairs, strict=True))
-        if any(_clear(more, before, count, rule) for more, before, rule in zip(other, given, rules, strict=True)):
-            likely.append((name, other))
+        if _clear(other, given, count):
+            likely.append(name)
     if not likely:
         return None
-    fit = {name: float(values[1].mean()) for name, values in tried}
-    most = max(fit[name] for name, _ in likely)
+    fit = {name: float(values.mean()) for name, values in tried}
+    most = max(fit[name] for name in likely)
     # The commonest mistakes come first; of images that lie almost on each other, many readings look alike.
-    best = next(name for name, _ in likely if fit[name] >= most - _SAME)
+    best = next(name for name in likely if fit[name] >= most - _SAME)
     second = max((name for name, _ in tried if name != best), key=fit.__getitem__)
     beside = f" and {fit[second]:.2f} with {second}, the best other" if second != AS_GIVEN else ""
     return (
@@ -260,11 +242,10 @@ def _likely_reading(
     )
 
 
-def _clear(other: Floats, given: Floats, count: int, rule: tuple[float, float]) -> bool:
-    """Return whether values exceed others by at least so much, and so many standard errors of ``count`` places."""
+def _clear(other: Floats, given: Floats, count: int) -> bool:
+    """Return whether values clearly exceed others, as those of so many places."""
     gain = other - given
-    least, errors = rule
-    return bool(gain.mean() > max(least, errors * float(gain.std(ddof=1)) / np.sqrt(count)))
+    return bool(gain.mean() > max(_GAIN, _ERRORS * float(gain.std(ddof=1)) / np.sqrt(count)))
 
 
 def _frames(as_given: _Pair, rows: NDArray[np.intp], reread: Reread | None) -> list[_Reading]:
