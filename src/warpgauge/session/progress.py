@@ -14,7 +14,7 @@ from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.io.landmarks import Landmarks
-from warpgauge.project import Project, Settings, Skip, State
+from warpgauge.project import Project, Skip, State
 from warpgauge.project.names import checked_name
 from warpgauge.session.agreement import Agreement, agreement, median_seconds
 from warpgauge.session.blindness import Blindness
@@ -95,22 +95,6 @@ def uncertainty_curve(posterior: Posterior, targets: Floats, seed: int) -> Float
     if posterior.spots is not posterior.annotations:
         variances = variances[np.concatenate([[0], np.maximum.accumulate(posterior.spot_of) + 1])]
     return np.asarray(np.sqrt(posterior.scale * variances).mean(axis=1))
-
-
-def stop_rules(settings: Settings, units: str, placed: int, mean_sd: float) -> tuple[StopRule, ...]:
-    """Evaluate the stop rules of the settings with the current numbers."""
-    rules = []
-    if settings.budget is not None:
-        met = placed >= settings.budget
-        sentence = f"{placed} of the budget of {settings.budget} landmarks {'is' if placed == 1 else 'are'} placed."
-        rules.append(StopRule("budget", settings.budget, met, sentence))
-    limit = settings.stop_mean_sd
-    if limit is not None:
-        met = mean_sd < limit
-        now = f"The mean standard deviation over the targets, {mean_sd:.3g} {units}"
-        sentence = f"{now}, is {'below' if met else 'not yet below'} {limit:.3g} {units}."
-        rules.append(StopRule("mean_sd", limit, met, sentence))
-    return tuple(rules)
 
 
 class Overview:
@@ -278,18 +262,27 @@ class Overview:
         return self._model.view_with_sealed(state, None) if sealed else self._model.view(state, None)
 
     def _rules(self, state: State, rater: str | None, view: View | None = None) -> tuple[StopRule, ...]:
-        """Evaluate the stop rules by the uncertainty of a view, by default that of all; see `stop_rules`.
+        """Evaluate the stop rules of the settings by the uncertainty of a view, by default that of all.
 
         For all raters the budget counts the placements of the one with the fewest.
         """
         settings = self.project.settings
-        mean_sd = float("nan")
-        if settings.stop_mean_sd is not None:
+        rules = []
+        if settings.budget is not None:
+            raters = state.who_answered() if rater is None else [rater]
+            placed = min((placed_count(state, name) for name in raters), default=0)
+            sentence = f"{placed} of the budget of {settings.budget} landmarks {'is' if placed == 1 else 'are'} placed."
+            rules.append(StopRule("budget", settings.budget, placed >= settings.budget, sentence))
+        limit = settings.stop_mean_sd
+        if limit is not None:
             shown = self._shown(state, None, None) if view is None else view
             mean_sd = self._spread(shown.posterior)[0]
-        raters = state.who_answered() if rater is None else [rater]
-        placed = min((placed_count(state, name) for name in raters), default=0)
-        return stop_rules(settings, self.project.units, placed, mean_sd)
+            met = mean_sd < limit
+            units = self.project.units
+            now = f"The mean standard deviation over the targets, {mean_sd:.3g} {units}"
+            sentence = f"{now}, is {'below' if met else 'not yet below'} {limit:.3g} {units}."
+            rules.append(StopRule("mean_sd", limit, met, sentence))
+        return tuple(rules)
 
     def _is_stopped(self, state: State, who: str) -> bool:
         """Return whether a stop rule other than the budget is met for a rater; apart, by their own answers."""
