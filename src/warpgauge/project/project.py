@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from warpgauge.candidates import Foreground, LabelRegions
 from warpgauge.core.arrays import Bools
-from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import PathLike
@@ -223,15 +222,6 @@ class Project:
 
     def __repr__(self) -> str:
         return f"<Project {self.folder.name!r}: {self.d}D, {self.state.generation} events>"
-
-    def _repr_html_(self) -> str:
-        state = self.state
-        images = self.document.images
-        facts = {"folder": str(self.folder), "dimension": self.d, "units": self.units}
-        facts |= {f"{side} image": images[side].path for side in ("fixed", "moving")}
-        facts |= {"candidates": len(self.candidates), "targets": len(self.targets), "raters": state.who_answered()}
-        facts |= {"transforms": self.transform_names(), "events": state.generation}
-        return html_facts(facts, f"Project {self.folder.name}")
 
     @property
     def document(self) -> Document:
