@@ -90,13 +90,13 @@ def test_skips_use_up_nothing_of_a_budget(tmp_path: Path) -> None:
             assert query is not None
             assert (query.position, query.total) == (1, 8)
             session.skip(query, "not_visible", rater=name)
-        assert not session.progress(name).done
-    assert not session.progress().done
+        assert not session.progress(name).reasons
+    assert not session.progress().reasons
     for name in ("ada", "ben"):
         Rater(session, name).work(8)
         assert session.next_query(name) is None
         told = session.progress(name)
-        assert told.done
+        assert told.reasons
         assert (told.placed, told.skipped) == (8, 10)
         assert "8 of the budget of 8 landmarks are placed." in told.reasons[0]
     session.undo("ben")

@@ -54,7 +54,7 @@ def received(session: Session, query: Query) -> list[object]:
         [names.name(state, "ada", row.mark.query.number) for row in rows],
         [(row.mark.placement, row.residual.tobytes(), row.p, row.outlier, row.mark.moved) for row in rows],
         [(who, skip.reason) for who, _, skip in session.skipped("ada")],
-        [*vars(progress).values()][:10],
+        [*vars(progress).values()][:8],
         (progress.curve.tobytes(), progress.stop_rules, progress.reasons, progress.weights, progress.region),
         (own.fixed_points.tobytes(), np.asarray(own.covariances).tobytes(), own.names, len(own.skips)),
         session.view("ada").mean(lattice).tobytes(),

@@ -255,7 +255,7 @@ def test_stop_rules_end_the_list(tmp_path: Path) -> None:
     Rater(budget, "ada").work(3)
     assert budget.next_query() is None
     told = budget.progress()
-    assert told.done
+    assert told.reasons
     assert told.reasons == ("3 of the budget of 3 landmarks are placed.",)
     assert budget.next_query(beyond=True).number == 3
     other = Rater(budget, "ben")
@@ -265,7 +265,7 @@ def test_stop_rules_end_the_list(tmp_path: Path) -> None:
     sure = Session(make(tmp_path / "b", {"stop_mean_sd": 4.0, "refit": "never"}), "ada")
     rater = Rater(sure, "ada")
     while (query := sure.next_query()) is not None:
-        assert not sure.progress().done
+        assert not sure.progress().reasons
         rater.answer(query)
     assert sure.progress().mean_sd < 4.0
     assert "is below 4 px" in sure.progress().reasons[0]

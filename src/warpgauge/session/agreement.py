@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 
-from warpgauge.core.annotations import ellipse_from_covariance
 from warpgauge.core.tails import beyond
 from warpgauge.geometry import Floats
 from warpgauge.project import Skip, State
@@ -54,10 +53,8 @@ class LocationAgreement:
     max_distance: float | None
     """Between the raters whose marks the model uses."""
     fused_point: Floats | None
-    """What the model uses; the ellipse is that of the project's level."""
+    """What the model uses."""
     fused_covariance: Floats | None
-    half_lengths: Floats | None
-    axes: Floats | None
     resolved: str | None
     """The organiser's words where the location was settled."""
 
@@ -142,19 +139,13 @@ def offsets_of(located: LocatedAnnotations) -> list[RaterOffset]:
 
 
 def median_seconds(state: State, rater: str | None = None) -> float | None:
-    """Return the median time for an answer; None where no time was recorded."""
-    times = seconds(state, rater)
+    """Return the median time for an answer of a rater, or of all; None where no time was recorded."""
+    answers = [cell.answer for (who, _), cell in state.cells.items() if rater in (None, who)]
+    times = [answer.duration for answer in answers if answer is not None and answer.duration is not None]
     return float(np.median(times)) if times else None
 
 
-def seconds(state: State, rater: str | None = None) -> list[float]:
-    """Return the recorded times of answers, in the order of the answers."""
-    answers = [cell.answer for (who, _), cell in state.cells.items() if rater in (None, who) and cell.answer]
-    ordered = sorted(answers, key=lambda answer: answer.generation)
-    return [answer.duration for answer in ordered if answer.duration is not None]
-
-
-def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreement:
+def agreement(state: State, located: LocatedAnnotations) -> Agreement:
     """Summarise raters and locations."""
     names = sorted(set(state.who_answered()) | {name for name, _ in state.deferred} | set(state.raters))
     summaries = tuple(_summary(state, located, name) for name in names)
@@ -167,7 +158,7 @@ def agreement(state: State, located: LocatedAnnotations, alpha: float) -> Agreem
             skips.setdefault(state.queries[number].location, {})[who] = cell.answer.reason
     asked = sorted({query.location for query in state.queries if not state.is_sealed(query.number)})
     locations = tuple(
-        _location(state, located, number, marks.get(number, []), skips.get(number, {}), alpha) for number in asked
+        _location(state, located, number, marks.get(number, []), skips.get(number, {})) for number in asked
     )
     pooled = None
     if located.fused is not None:
@@ -208,18 +199,16 @@ def _location(
     location: int,
     marks: list[Mark],
     skips: dict[str, str],
-    alpha: float,
 ) -> LocationAgreement:
     from scipy.spatial.distance import pdist
 
     row = located.row_at(location)
     lengths = np.empty(0)
-    point = covariance = half_lengths = axes = None
+    point = covariance = None
     if row is not None:
         lengths = pdist([mark.placement.moving for mark in located.marks[row]])
         point = located.annotations.moving_points[row]
         covariance = located.annotations.covariances[row]
-        half_lengths, axes = ellipse_from_covariance(covariance, alpha)
     settled = state.resolved.get(location)
     return LocationAgreement(
         location=location,
@@ -229,7 +218,5 @@ def _location(
         max_distance=float(lengths.max()) if len(lengths) else None,
         fused_point=point,
         fused_covariance=covariance,
-        half_lengths=half_lengths,
-        axes=axes,
         resolved=None if settled is None else settled.text,
     )

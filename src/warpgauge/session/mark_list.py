@@ -31,8 +31,6 @@ class ListRow:
     """Probability of one at least so long if tails were normal: it is for finding slips."""
     outlier: bool
     """Whether the others contradict it."""
-    sentence: str
-    """What that means, with numbers; empty where it is none."""
 
 
 class _LeftOut:
@@ -61,7 +59,7 @@ class _LeftOut:
         return posterior.mean(point)[0], posterior.covariance(point)[0]
 
 
-def list_rows(marks: list[Mark], view: View, screening: Screening | None, units: str) -> list[ListRow]:
+def list_rows(marks: list[Mark], view: View, screening: Screening | None) -> list[ListRow]:
     """Describe marks against the view's model, or against those of its annotations that agree."""
     left_out = _LeftOut(view, screening)
     prior = left_out.posterior.prior
@@ -78,11 +76,5 @@ def list_rows(marks: list[Mark], view: View, screening: Screening | None, units:
         p = float(beyond(square, d))
         distance = float(np.linalg.norm(residual))
         outlier = screening is not None and square > limit(d)
-        sentence = ""
-        if outlier:
-            sentence = (
-                f"It lies {distance:.3g} {units} from where the others expect it, {length:.2g} times the expected "
-                f"deviation (p = {p:.2g})."
-            )
-        rows.append(ListRow(mark, residual, distance, length, p, outlier, sentence))
+        rows.append(ListRow(mark, residual, distance, length, p, outlier))
     return rows

@@ -57,15 +57,12 @@ class Progress:
     """Locations that the model rests on, or will when what is sealed is opened."""
     queries: int
     """Length of the shared list."""
-    answered: int
-    """Of the rater asked about, or of all, as the two that follow."""
     placed: int
-    """What a budget counts; of all, imports too."""
+    """What a budget counts, of the rater asked about; of all, imports too."""
     skipped: int
     mean_sd: float
     """Mean standard deviation over the targets, world units."""
     max_sd: float
-    units: str
     targets: int
     expected_gain: float | None
     """Of the next query, nats; None where there is none."""
@@ -73,10 +70,8 @@ class Progress:
     """Mean standard deviation over a fixed sample of the targets after the first 0, 1, ... annotations, in the order of
     the list, under the present model, (L + 1,)."""
     stop_rules: tuple[StopRule, ...]
-    done: bool
-    """Whether the list will not be extended: a rule is met, or no candidate is left."""
     reasons: tuple[str, ...]
-    """The sentences of the rules that are met."""
+    """Why the list will not be extended: the sentences of the rules that are met, or that no candidate is left."""
     median_seconds: float | None
     """Time for an answer."""
     weights: str
@@ -154,7 +149,7 @@ class Overview:
                 if mark.rater != reader or mark.query.number not in hidden
             ]
             screening = self._model.screening(state, view)
-        return list_rows(marks, view, screening, self.project.units)
+        return list_rows(marks, view, screening)
 
     def detectable(self, rater: str | None = None, *, viewer: str | None = None) -> float | None:
         """Return how long a slip must be, in world units, to be found among the marks that `listing` shows.
@@ -188,7 +183,7 @@ class Overview:
         """Show raters and locations side by side: progress, bias, scatter, distances, fused ellipses."""
         with self.project.lock:
             state = self.project.state
-            return agreement(state, self._model.view(state, None).located, self.project.settings.alpha)
+            return agreement(state, self._model.view(state, None).located)
 
     def own_landmarks(self, rater: str | None = None) -> Landmarks:
         """Return a rater's marks and skips as that rater may have them now; see `Blindness`."""
@@ -236,17 +231,14 @@ class Overview:
                 annotations=len(view.located),
                 # Raters who are kept apart must not see that others have made the list longer.
                 queries=len(state.trails.get(str(rater), ()) if apart else state.queries),
-                answered=placed + skipped,
                 placed=placed,
                 skipped=skipped,
                 mean_sd=mean_sd,
                 max_sd=max_sd,
-                units=self.project.units,
                 targets=len(self.project.judged_targets),
                 expected_gain=self._next_gain(state, rater),
                 curve=self._curve(view.posterior),
                 stop_rules=rules,
-                done=bool(reasons),
                 reasons=tuple(reasons),
                 median_seconds=median_seconds(state, rater),
                 weights=self.blindness.weights(state, str(rater)) if apart else self._weights(state),
