@@ -255,7 +255,6 @@ def test_stop_rules_end_the_list(tmp_path: Path) -> None:
     Rater(budget, "ada").work(3)
     assert budget.next_query() is None
     told = budget.progress()
-    assert told.reasons
     assert told.reasons == ("3 of the budget of 3 landmarks are placed.",)
     assert budget.next_query(beyond=True).number == 3
     other = Rater(budget, "ben")
