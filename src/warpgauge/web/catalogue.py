@@ -8,10 +8,10 @@ import os
 import re
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpgauge.errors import InvalidInputError, WarpgaugeError
@@ -129,15 +129,6 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d{1,15})", name)]
 
 
-@dataclass
-class _Place:
-    """A project that is open or about to be; ``opening`` is held meanwhile, so that two requests do not open it."""
-
-    opening: threading.Lock = field(default_factory=threading.Lock)
-    desk: Desk | None = None
-    users: int = 0
-
-
 class OpenProjects:
     """Projects that are open now: opened when somebody asks, closed when all together take too much memory.
 
@@ -147,24 +138,31 @@ class OpenProjects:
 
     def __init__(self, open_desk: Callable[[Pair], Desk], most_bytes: int = MOST_BYTES) -> None:
         self._open_desk, self.most_bytes = open_desk, most_bytes
-        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._users: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._opening: dict[str, threading.Lock] = {}
 
     def take(self, pair: Pair) -> Desk:
         """Return the desk of a pair, opened if need be; it stays open until it is given back."""
+        with self._opening.setdefault(pair.key, threading.Lock()):  # two requests do not open it both
+            desk = self._used(pair.key)
+            if desk is None:
+                desk = self._opened(pair)
+                with self._lock:
+                    self._desks[pair.key] = desk
+                    self._users[pair.key] += 1
+                self._make_room()
+        return desk
+
+    def _used(self, key: str) -> Desk | None:
+        """Return the desk of a pair that is open, which is used from now on."""
         with self._lock:
-            place = self._places.setdefault(pair.key, _Place())
-            place.users += 1
-            self._places.move_to_end(pair.key)
-        try:
-            with place.opening:
-                if place.desk is None:
-                    place.desk = self._opened(pair)
-                    self._make_room()
-            return place.desk
-        except BaseException:
-            self.give_back(pair.key)
-            raise
+            desk = self._desks.get(key)
+            if desk is not None:
+                self._users[key] += 1
+                self._desks.move_to_end(key)
+            return desk
 
     def _opened(self, pair: Pair) -> Desk:
         try:
@@ -178,20 +176,12 @@ class OpenProjects:
     def give_back(self, key: str) -> None:
         """Say that a request has ended."""
         with self._lock:
-            place = self._places.get(key)
-            if place is not None:  # else the server is ending
-                place.users -= 1
-                if place.desk is None and not place.users:
-                    del self._places[key]
+            self._users[key] -= 1
 
     @contextmanager
     def looked_at(self, pair: Pair) -> Iterator[Project]:
         """Yield the project of a pair: that of its desk where it is open, else one of its own without images."""
-        with self._lock:
-            place = self._places.get(pair.key)
-            desk = None if place is None else place.desk
-            if place is not None and desk is not None:
-                place.users += 1
+        desk = self._used(pair.key)
         if desk is None:
             with Project.open(pair.folder, check_images=False) as project:
                 yield project
@@ -205,25 +195,25 @@ class OpenProjects:
         """Close projects that nobody is using until the others take no more than they may."""
         closing: list[Desk] = []
         with self._lock:
-            total = sum(place.desk.nbytes for place in self._places.values() if place.desk is not None)
-            for key, place in list(self._places.items()):
-                if total > self.most_bytes and place.desk is not None and not place.users:
-                    del self._places[key]
-                    total -= place.desk.nbytes
-                    closing.append(place.desk)
+            total = sum(desk.nbytes for desk in self._desks.values())
+            for key, desk in list(self._desks.items()):
+                if total > self.most_bytes and not self._users[key]:
+                    del self._desks[key]
+                    total -= desk.nbytes
+                    closing.append(desk)
         for desk in closing:  # whose background work may take a moment to end, for which no request should wait
             threading.Thread(target=desk.close, name="warpgauge-close", daemon=True).start()
 
     def latest(self) -> Desk | None:
         """Return the open project that was used last."""
         with self._lock:
-            return next((place.desk for place in reversed(self._places.values()) if place.desk is not None), None)
+            return next(reversed(self._desks.values()), None)
 
     def close(self) -> None:
         """Close all projects."""
         with self._lock:
-            desks = [place.desk for place in self._places.values() if place.desk is not None]
-            self._places.clear()
+            desks = list(self._desks.values())
+            self._desks.clear()
         for desk in desks:
             desk.stop()
         for desk in desks:
