@@ -272,5 +272,9 @@ def test_added_transforms_are_compared_and_their_maps_explained(browser: Any, tm
         page.locator("button[data-leaf=progress]").click()
         says(page.locator("#drawer .leaf"), "6 marks placed")
         page.locator("#drawer svg polyline").wait_for()
+        says(page.locator("#drawer .verdict"), "BEST good")
+        page.locator("#organiser-button").click()
+        page.locator("#drawer h2", has_text="People").wait_for()
+        assert page.locator("#drawer .verdict > div").count() >= 3
         assert sheet.problems == []
         sheet.close()

@@ -168,29 +168,3 @@ def test_a_hidden_prediction_is_not_given_away_by_the_question(tmp_path: Path) -
         wrong = np.add(right, [60.0 if right[0] < 150 else -60.0, 0.0]).tolist()
         assert answer(ada, query, wrong).status_code == 200
     assert sum("doubt" in payload for *_, kind, _, payload in events_of(folder) if kind == "place") == 1
-
-
-def test_a_conflict_is_not_taken_for_a_question(tmp_path: Path) -> None:
-    with served(make_flat(tmp_path / "p")) as server:
-        client = server.client()
-        query = get(client, "/api/query")
-        assert answer(client, query, query["location"]).status_code == 200
-        late = answer(client, query, [100.0, 100.0])
-        assert (late.status_code, late.json()["kind"]) == (409, "conflict")
-
-
-def test_two_raters_who_skip_are_not_done(tmp_path: Path) -> None:
-    """A budget of 3 and six skips each: there is a next question, and the position counts placements."""
-    with served(make_flat(tmp_path / "p", budget=3), "ada,ben") as server:
-        for name in ("ada", "ben"):
-            client = server.client(name)
-            query = get(client, "/api/query")
-            for _ in range(6):
-                body = {"reason": "not_visible", "generation": query["generation"]}
-                query = client.post(f"/api/query/{query['query']}/skip", json=body).json()["next"]
-                assert "done" not in query
-                assert (query["placed"], query["total"]) == (0, 3)
-            for _ in range(3):
-                query = answer(client, query, query["location"]).json()["next"]
-            assert query["done"]
-            assert "3 of the budget of 3 landmarks are placed." in query["reasons"]

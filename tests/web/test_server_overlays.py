@@ -183,7 +183,7 @@ def test_error_maps_tell_right_from_wrong(shifted: Served) -> None:
 
 
 def test_transforms_are_ranked(shifted: Served) -> None:
-    """The right one leads with certainty, its error near 0 and the other's near 6 mm; progress says it is decided."""
+    """The right one leads with certainty, its error near 0 and the other's near 6 mm; progress says so."""
     found = shifted.client().get("/api/transforms").json()
     assert [row["name"] for row in found["transforms"]] == ["right", "identity", "wrong"]
     assert [flag.partition(":")[0] for flag in found["flags"]] == ["wrong makes things worse"]
@@ -191,8 +191,8 @@ def test_transforms_are_ranked(shifted: Served) -> None:
     errors = [row["error"][0] for row in found["transforms"]]
     assert errors[0] < 3 * _PRECISION
     assert errors[2] == pytest.approx(6.0, abs=0.1)
-    assert "right" in shifted.client().get("/api/progress").json()["ranking"]
-    assert shifted.client("ada").get("/api/progress").json()["ranking"] is None
+    assert "right" in shifted.client().get("/api/progress").json()["verdict"]
+    assert shifted.client("ada").get("/api/progress").json()["verdict"] is None
 
 
 def test_a_blind_raters_overlays_rest_on_their_own_answers(shifted: Served) -> None:

@@ -1,6 +1,6 @@
 """The transforms that were added, as the annotations judge them so far.
 
-One evaluation and its verdict are behind both the page's table of transforms and the ranking in its progress.
+One evaluation and its verdict are behind both the page's table of transforms and its progress.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Ranking:
         except WarpgaugeError as error:
             return None, {**problems, **dict.fromkeys(read, str(error))}
 
-    def summary(self) -> str | None:
-        """Return how far the ranking is decided, in a sentence; None without transforms or annotations."""
+    def verdict(self) -> str | None:
+        """Return the verdict so far, in at most five lines; None without transforms or annotations."""
         evaluation, _ = self._evaluated()
-        return None if evaluation is None else evaluation.verdict.lines()["BEST"]
+        return None if evaluation is None else str(evaluation.verdict)
 
     def table(self) -> TransformsAnswer:
         """Return the transforms, best first, and the verdict."""

@@ -91,7 +91,7 @@ class ProgressAnswer(Given):
     stop: list[StopAnswer]
     median_seconds: float | None
     model: str
-    ranking: str | None
+    verdict: str | None
 
 
 def _chosen(origin: str) -> Chosen:
@@ -159,7 +159,7 @@ def progress(visit: Visiting) -> ProgressAnswer:
     # Who is kept from the transforms is not told what the audit says of them.
     rules = [rule for rule in found.stop_rules if visit.compares or rule.name != "decided"]
     stop = [StopAnswer(rule=rule.name, met=rule.met, sentence=rule.sentence) for rule in rules]
-    ranking = visit.desk.ranking.summary() if visit.compares else None
+    verdict = visit.desk.ranking.verdict() if visit.compares else None
     audit = visit.desk.audit.verdict() if visit.compares else None
     if audit is not None and not any(rule.name == "decided" for rule in rules):
         stop.append(StopAnswer(rule="decided", met=audit.best is not None, sentence=audit.sentence))
@@ -177,7 +177,7 @@ def progress(visit: Visiting) -> ProgressAnswer:
         stop=stop,
         median_seconds=found.median_seconds,
         model=found.weights,
-        ranking=ranking,
+        verdict=verdict,
     )
 
 

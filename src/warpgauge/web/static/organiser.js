@@ -7,6 +7,7 @@ import { Takeaway } from "./finish.js";
 import { distance } from "./linalg.js";
 import { lookAtMark } from "./looking.js";
 import { RATER_COLOURS } from "./planemarks.js";
+import { Verdict } from "./progress.js";
 import { useStore } from "./store.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { rounded, sizeInWords, unitName } from "./words.js";
@@ -127,7 +128,7 @@ export function Organiser({ annotator }) {
     await act(place, "resolve", { text: "One of the marks is taken." }, at);
   };
   return html`
-    ${progress?.ranking && html`<p class="verdict">${progress.ranking}</p>`}
+    ${progress?.verdict && html`<${Verdict} lines=${progress.verdict} />`}
     <${People} annotator=${annotator} raters=${work.raters} settled=${open.length === 0} unit=${unit} say=${say} read=${read} />
     ${work.raters.raters.every(({ placed }) => placed === 0) && html`<p class="row">
       <button type="button" data-act="choose" onClick=${() => (choosing ? store.set({ choosing: null }) : void annotator.choosePlace(null))}>

@@ -42,7 +42,7 @@ export function Progress({ stage }) {
   return html`<h2>When to stop</h2>
     ${progress.stop.length ? progress.stop.map((rule) => html`<p>${ruled(rule)}
       </p>`) : html`<p class="quiet">The project has no stop rule: about 20 marks are likely to be needed, more where the images differ much.</p>`}
-    ${progress.ranking && html`<p>${progress.ranking}</p>`}
+    ${progress.verdict && html`<${Verdict} lines=${progress.verdict} />`}
     <h2>How well a typical match is known</h2>
     <p>${progress.placed} ${progress.placed === 1 ? "mark" : "marks"} placed.</p>
     ${progressInWords(progress, units, largest).map((sentence) => html`<p>${sentence}</p>`)}
@@ -65,9 +65,14 @@ function Chart({ points, across, up }) {
   const text = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ anchor, /** @type {string} */ words) => html`<text x=${x} y=${y} text-anchor=${anchor} font-size="12" fill="currentColor">${words}</text>`;
   return html`<svg viewBox=${`0 0 ${width} ${height}`} class="chart" role="img" aria-label=${`${up} over ${across}`}>
     <path d=${`M${left} 8V${height - bottom}H${width - 8}`} fill="none" stroke="currentColor" stroke-opacity="0.5" />
-    ${text(left - 4, 16, "end", rounded(top))}${text(left - 4, height - bottom, "end", rounded(low))}${text(left + 6, 16, "start", `${up} (logarithmic)`)}${text(width - 8, height - 8, "end", `${last} ${across}`)}
+    ${text(left - 4, 16, "end", rounded(top))}${text(left - 4, height - bottom, "end", rounded(low))}${text(width - 8, 16, "end", `${up} (logarithmic)`)}${text(width - 8, height - 8, "end", `${last} ${across}`)}
     <polyline points=${finite.map((point) => at(point).join(",")).join(" ")} fill="none" stroke="currentColor" stroke-width="1.8" />
   </svg>`;
+}
+
+/** What is to be said of the registration results, in five lines at most. @param {{lines: string}} properties */
+export function Verdict({ lines }) {
+  return html`<div class="verdict">${lines.split("\n").map((line) => html`<div key=${line}>${line}</div>`)}</div>`;
 }
 
 /** Registration results: the verdict first, then a line for each. @param {{stage: Stage}} properties */
@@ -88,7 +93,7 @@ export function Compare({ stage }) {
   const choose = (/** @type {string} */ name) => stage.store.set({ map: chosen(name) ? null : { kind: "blended", transform: name } });
   const words = (/** @type {number | null} */ value) => (value === null ? "–" : rounded(value));
   const uncertain = map?.kind === "entropy";
-  return html`<div class="verdict">${verdict.split("\n").map((line) => html`<div key=${line}>${line}</div>`)}</div>
+  return html`<${Verdict} lines=${verdict} />
     <div class="scroll"><table class="compare"><thead><tr><th>Result</th><th class="num">Error, ${unitName(units)}</th><th class="num">Best</th><th>Map</th>
       </tr></thead>
       <tbody>${transforms.map((entry) => html`<tr key=${entry.name}><td title=${entry.description}>
