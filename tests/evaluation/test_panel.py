@@ -295,6 +295,12 @@ def test_a_vetted_copy_comes_before_one_that_is_not() -> None:
     assert probabilities_of_best(heard, unheard, [0, 1, 2], {0: 1}).tolist() == [1.0, 1.0, 0.0]
 
 
+def test_one_method_at_most_is_the_best_in_a_draw() -> None:
+    """Of two that would both beat the other heard if they had seen nothing, the better one heard; by hand."""
+    heard, unheard = np.array([[2.0, 3.0, 9.0], [2.0, 2.0, 9.0]]), np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 9.0]])
+    assert probabilities_of_best(heard, unheard, [0, 1, 2], {}).tolist() == [0.75, 0.25, 0.0]
+
+
 def _failing(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """A method that fails as all do, by 30 px in one corner."""
     off = lambda at: 30 * np.exp(-np.square(at - [400, 400]).sum(axis=1) / (2 * 45**2))  # noqa: E731

@@ -193,12 +193,12 @@ def _spline(pair: dict[str, Any], rows: slice) -> Mapping:
     return lambda at: at + bend(at)
 
 
-def _added(pair: dict[str, Any], name: str, mapping: Mapping) -> None:
+def _added(pair: dict[str, Any], name: str, mapping: Mapping, *options: str) -> None:
     """Write a field of displacements, and add it."""
     grid = wg.Grid((179, 148), [10, 10])
     file = pair["folder"] / f"{name}.nrrd"
     write_transform(wg.as_transform(mapping, d=2), file, grid=grid)
-    call("add-transform", pair["project"], name, file)
+    call("add-transform", pair["project"], name, file, *options)
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +283,20 @@ def test_a_registration_that_has_seen_half_of_the_landmarks_is_suspected_before_
         assert found["best"] != name or "; it has probably seen the landmarks" in best
         for other in ("affine", "quadratic", "cubic"):
             assert found["transforms"][other]["score"] == before["transforms"][other]["score"]
+
+
+def test_beside_references_probabilities_add_up_to_one_or_the_rest_is_named(contest: dict[str, Any]) -> None:
+    references = {"first": (1, slice(3, None, 5)), "second": (2, slice(2, None, 5)), "third": (1, slice(1, None, 7))}
+    for name, (degree, rows) in references.items():
+        _added(contest, name, _polynomial(contest, degree, rows), "--reference")
+    found = ask("evaluate", contest["project"])
+    for name in references:
+        call("remove-transform", contest["project"], name)
+    assert found["references"] == list(references)
+    rest = 1 - sum(one["probability_best"]["2"] for one in found["transforms"].values())
+    assert rest > -1e-9
+    told = f"; the other {rest:.2f} depends on whether methods have seen the landmarks"
+    assert (told in found["lines"]["BEST"]) == (rest >= 0.05)
 
 
 def test_a_file_added_twice_is_one_method(contest: dict[str, Any]) -> None:

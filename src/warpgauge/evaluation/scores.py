@@ -324,17 +324,18 @@ def _won(draws: Floats) -> Floats:
 def probabilities_of_best(heard: Floats, unheard: Floats, order: Sequence[int], copy_of: Mapping[int, int]) -> Floats:
     """Return the probability (K,) of each transform of an order to have the smallest error; 0 for the others.
 
-    A transform competes unheard against the others heard: what it knows of the annotations cannot make it the best.
-    Beside references the probabilities need not add up to 1; the rest depends on whether a method has seen the
-    annotations. Copies compete as one.
+    It is the best in a draw where it is so both heard and unheard, against the others heard: what it knows of the
+    annotations cannot make it the best. Beside references the probabilities add up to at most 1; the rest depends on
+    whether a method has seen the annotations. Copies compete as one.
     """
     best = np.zeros(heard.shape[1])
     firsts = [k for k in order if k not in copy_of]
     for k in firsts:
         others = heard[:, [j for j in firsts if j != k]]
         least = others.min(axis=1, initial=np.inf)
-        ties = 1 + (others == unheard[:, [k]]).sum(axis=1)
-        best[k] = np.mean((unheard[:, k] <= least) / ties)
+        ties = 1 + (others == heard[:, [k]]).sum(axis=1)
+        wins = (heard[:, k] <= least) & (unheard[:, k] <= least)
+        best[k] = np.mean(wins / ties)
     for k, first in copy_of.items():
         best[k] = best[first]
     return best
