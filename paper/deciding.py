@@ -82,8 +82,8 @@ def looked_at(met: RegistrationSet, rows: Sequence[int], best: int) -> dict[str,
     judge = wg.judge(met.default_posterior(met.answers[list(rows)]), met.transforms)
     compared = judge.compared(met.transforms, met.targets)
     calls = {
-        "one model": _best(met, judge.truth(compared, SAMPLES, len(rows), whole=True).matches),
-        "five models": _best(met, judge.truth(compared, SAMPLES).matches),
+        "one model": _best(met, judge.truth(compared, SAMPLES, len(rows), whole=True)[0]),
+        "five models": _best(met, judge.truth(compared, SAMPLES)[0]),
         "t test": t_test(met, rows),
     }
     return {

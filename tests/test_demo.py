@@ -35,7 +35,7 @@ def test_the_whole_demonstration(tmp_path: Path) -> None:
         both = np.isfinite(truth).all(axis=1) & np.isfinite(mapped).all(axis=1)
         rms = np.sqrt(np.mean(np.sum((mapped[both] - truth[both]) ** 2, axis=1)))
         assert result.true_scores[one.name.removeprefix("standard-")] == pytest.approx(rms, rel=0.02)
-    assert result.evaluation.annotations <= 15
+    assert result.evaluation.verdict.annotations <= 15
     assert all(name in str(result) for name in result.true_scores)
     for path in result.files.values():
         assert path.stat().st_size > 1000

@@ -11,7 +11,6 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
-from PIL import Image
 
 import warpgauge as wg
 from warpgauge.core.process import Posterior
@@ -19,7 +18,6 @@ from warpgauge.display import counted, csv_table, html_table, number, text_table
 from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation import Evaluation
 from warpgauge.io.landmarks.registry import FORMATS
-from warpgauge.io.transforms import AffineTransform, write_transform
 from warpgauge.plots import plot_map
 
 mpl.use("Agg")
@@ -112,51 +110,6 @@ def test_tables_by_hand() -> None:
         "1.23e+04",
         "2",
     ]
-
-
-def test_everything_a_notebook_shows_is_a_table(tmp_path: Path) -> None:
-    points = np.arange(24.0).reshape(12, 2)
-    annotations = wg.Annotations.isotropic(points, points + 1, sd=2.0)
-    shown = annotations._repr_html_()
-    assert "12 annotations, the first 10 of them" in shown
-    assert shown.count("<tr>") == 11
-    landmarks = wg.Landmarks(points[:1], points[:1])
-    assert "1 landmark in px" in landmarks._repr_html_()
-    transform = wg.as_transform(lambda x: x, d=2)
-    assert "Python function" in transform._repr_html_()
-    many = wg.Landmarks(points, points + 1)._repr_html_()
-    assert "<caption>12 landmarks in px (image), the first 10 of them</caption>" in many
-
-
-def test_a_notebook_shows_sentences_of_a_transform_one_after_the_other() -> None:
-    """Not as a list with commas after full stops."""
-    one = wg.as_transform([wg.as_transform(lambda x: x, d=2).described(assumptions=("First.", "Second."))] * 2)
-    shown = one._repr_html_()
-    assert "First. Second." in shown
-    assert ".," not in shown
-
-
-def test_a_project_shows_what_it_has_as_html(tmp_path: Path) -> None:
-    """Images, counts, raters and transforms; names are escaped."""
-    rng = np.random.default_rng(0)
-    for side, shape in (("fixed", (80, 120)), ("moving", (90, 100, 3))):
-        Image.fromarray(rng.integers(0, 255, shape).astype(np.uint8)).save(tmp_path / f"{side}.png")
-    points = rng.uniform(10, 70, (30, 2))
-    marks = wg.Landmarks(points[:12], points[:12] + 3.0, np.repeat(np.diag([4.0, 9.0])[None], 12, axis=0))
-    images = {side: tmp_path / f"{side}.png" for side in ("fixed", "moving")}
-    with wg.Project.create(tmp_path / "project", **images, candidates=points, targets=points) as project:
-        wg.Session(project).import_landmarks(marks, rater="ann")
-        for name, shift in (("near", 3.0), ("far", 30.0)):
-            write_transform(AffineTransform(np.eye(2), [shift, shift]), tmp_path / f"{name}.tfm")
-            project.add_transform(name, tmp_path / f"{name}.tfm")
-        parser = Cells()
-        parser.feed(project._repr_html_())
-    facts = dict(zip(parser.cells[1::2], parser.cells[2::2], strict=True))
-    assert parser.cells[0] == "Project project"
-    assert facts["units"] == "px"
-    assert facts["fixed image"].endswith("fixed.png")
-    assert (facts["candidates"], facts["targets"], facts["raters"]) == ("30", "30", "ann")
-    assert facts["transforms"] == "near, far"
 
 
 def test_plots_draw_on_given_axes_or_new_ones(result: Evaluation) -> None:

@@ -98,7 +98,7 @@ def test_a_target_outside_a_domain_counts_as_no_registration_and_is_said() -> No
     assert result.scores["cut"].score == result.scores["filled"].score
     alone = wg.evaluate(posterior, {"whole": Shift(1.0)}, targets, samples=200)
     assert alone.scores["whole"].score == result.scores["whole"].score
-    assert any("cut is not defined at" in flag.sentence for flag in result.flags)
+    assert any("cut is not defined at" in flag.sentence for flag in result.verdict.flags)
 
 
 def test_a_transform_that_is_defined_nowhere_is_named_and_does_not_block_the_others() -> None:
@@ -106,7 +106,7 @@ def test_a_transform_that_is_defined_nowhere_is_named_and_does_not_block_the_oth
     result = wg.evaluate(posterior, {"good": Shift(1.0), "nowhere": Shift(1.0, edge=np.inf)}, targets, samples=100)
     assert result.scores["nowhere"].outside == 1
     assert [flag.code for flag in result.scores["nowhere"].flags] == ["undefined"]
-    assert "nowhere is not defined at 100 % of the targets" in result.flags[0].sentence
+    assert "nowhere is not defined at 100 % of the targets" in result.verdict.flags[0].sentence
     assert np.isfinite(result.scores["good"].score["2"])
 
 

@@ -8,7 +8,7 @@ import io
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,14 +17,14 @@ import numpy as np
 from warpgauge.errors import MissingExtraError, install_advice
 
 
-def number(value: Any, digits: int = 3) -> str:
+def number(value: Any) -> str:
     """Return a number with at most three decimals, as coordinates and settings are shown; a missing one as a dash."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if isinstance(value, int | np.integer):
         return str(value)
     size = abs(float(value))
-    return f"{value:.{digits}g}" if size < 1e-3 or size >= 1e4 else f"{value:.{digits}f}".rstrip("0").rstrip(".")
+    return f"{value:.3g}" if size < 1e-3 or size >= 1e4 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def rounded(value: float | None, digits: int = 3) -> str:
@@ -107,27 +107,6 @@ def html_table(
     ends = [after] if isinstance(after, str) else after
     above, below = ("".join(f"<p>{html.escape(one)}</p>" for one in part if one) for part in (before, ends))
     return f"{above}<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
-
-
-def html_facts(facts: Mapping[str, Any], title: str = "") -> str:
-    """Return names and values as an HTML table of two columns."""
-    rows = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(fact(name, value))}</td></tr>"
-        for name, value in facts.items()
-    )
-    caption = f"<caption>{html.escape(title)}</caption>" if title else ""
-    return f"<table>{caption}<tbody>{rows}</tbody></table>"
-
-
-# Facts whose values are sentences; those of other lists are words or numbers.
-_SENTENCES = ("assumptions",)
-
-
-def fact(name: str, value: Any, write: Callable[[Any], str] = cell) -> str:
-    """Return the value of a named fact as text; lists are joined by what they hold."""
-    if isinstance(value, list | tuple):
-        return (" " if name in _SENTENCES else ", ").join(write(one) for one in value) or "none"
-    return write(value)
 
 
 def csv_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -220,30 +199,6 @@ class Tabular(ABC):
             raise MissingExtraError(f"to_dataframe needs pandas; {install_advice('tables')}.") from error
         rows = self.rows()
         return pd.DataFrame(rows).set_index(next(iter(rows[0]))) if rows else pd.DataFrame()
-
-
-_MOST_ROWS = 10
-
-
-def landmark_rows(fixed: Any, moving: Any, covariances: Any = None) -> tuple[list[str], list[list[Any]]]:
-    """Return columns and the first rows of a table of landmarks: points, and standard deviations where known."""
-    columns = ["", "fixed", *([] if moving is None else ["moving"]), *([] if covariances is None else ["sd"])]
-    rows: list[list[Any]] = []
-    for row in range(min(len(fixed), _MOST_ROWS)):
-        cells: list[Any] = [row + 1, ", ".join(number(float(x)) for x in fixed[row])]
-        if moving is not None:
-            cells.append(", ".join(number(float(x)) for x in moving[row]))
-        if covariances is not None:
-            trace = float(np.trace(covariances[row])) / len(fixed[row])
-            cells.append(float(np.sqrt(trace)) if trace >= 0 else None)
-        rows.append(cells)
-    return columns, rows
-
-
-def landmark_title(count: int, what: str = "annotation", where: str = "") -> str:
-    """Return how many landmarks there are and where, and that only the first are shown where that is so."""
-    named = counted(count, what) + where
-    return named if count <= _MOST_ROWS else f"{named}, the first {_MOST_ROWS} of them"
 
 
 def counted(count: int, what: str) -> str:

@@ -12,7 +12,9 @@ from scipy import stats
 import oracle
 from warpgauge.audit import contest_sizes, log_wealth, sequential_draw
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import AuditData, audit_verdict, gate_audit
+from warpgauge.evaluation import AuditData
+from warpgauge.evaluation.audit import audit_verdict
+from warpgauge.evaluation.gate import gate_audit
 
 Array = np.ndarray
 

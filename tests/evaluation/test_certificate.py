@@ -17,7 +17,8 @@ from command_tools import call
 from session.tools import Rater, lattice, make, true_map
 from warpgauge.cli.app import run
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import AuditWatch, audit_data, check_certificate, project_comparison, read_certificate
+from warpgauge.evaluation import AuditWatch, check_certificate, project_comparison, read_certificate
+from warpgauge.evaluation.audit import audit_data
 from warpgauge.evaluation.certificate import digest_of
 from warpgauge.evaluation.gate import Margin
 from warpgauge.project import Project
@@ -74,12 +75,10 @@ def test_the_audit_tells_errors_and_the_better_transform(trial):
 
 
 def test_python_shows_what_the_command_line_prints(trial):
-    """``print``, the table of a notebook and ``certify`` have the same lines, at most six."""
+    """``print`` and ``certify`` have the same lines, at most six."""
     found = wg.certify_project(trial)
     assert call("certify", trial.folder).strip() == str(found)
     assert len(str(found).splitlines()) == len(found.lines) <= 6
-    for name, text in found.lines.items():
-        assert f"<th>{name}</th><td>{text.replace(chr(39), '&#x27;')}</td>" in found._repr_html_()
 
 
 def test_the_audit_is_read_from_the_log(trial):

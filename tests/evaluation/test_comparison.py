@@ -73,9 +73,9 @@ def test_what_is_derived_asks_for_nothing_again() -> None:
     assert np.isfinite(part.counted).all()
     np.testing.assert_array_equal(part.values.targets[0], part.targets + SHIFT)
     assert [one.calls for one in given.values()] == [1, 1, 1]
-    other = found.over(TARGETS[:4] + 1, {"a": TARGETS[:4]})
-    np.testing.assert_array_equal(other.values.targets[0], TARGETS[:4])
-    assert [one.calls for one in given.values()] == [1, 2, 2]
+    other = found.over(TARGETS[:4] + 1)
+    np.testing.assert_array_equal(other.values.targets[0], TARGETS[:4] + 1 + SHIFT)
+    assert [one.calls for one in given.values()] == [2, 2, 2]
 
 
 def test_an_evaluation_by_a_judge_keeps_the_values_that_the_judge_knows() -> None:

@@ -36,7 +36,7 @@ class Dense:
 
     def __init__(self, model: ErrorModel, points: np.ndarray) -> None:
         given, here = model.evidence.posterior.annotations, model.evidence.at_annotations
-        there = model.evidence.at(points)
+        there = model.evidence.over(model.evidence.comparison.over(points))
         n, d = points.shape
         L = len(given)
         noise = np.zeros((L * d, L * d))
@@ -93,7 +93,7 @@ def test_weights_means_and_covariances_are_those_of_dense_matrices(d: int, isotr
     spread = np.array(dense.means) - mean
     covariance = np.einsum("s,snij->nij", flat, np.array(dense.covariances))
     covariance += np.einsum("s,sni,snj->nij", flat, spread, spread)
-    here = model.evidence.at(points)
+    here = model.evidence.over(model.evidence.comparison.over(points))
     np.testing.assert_allclose(model.mean(points, here), here.median + mean, atol=1e-9)
     found = model.moments(points, here)
     np.testing.assert_allclose(found[0], here.median + mean, atol=1e-9)

@@ -18,7 +18,7 @@ import warpgauge as wg
 from command_tools import ask, call
 from warpgauge.core.process import Posterior
 from warpgauge.evaluation import Evaluation
-from warpgauge.evaluation.judge import heard, heard_slopes, missed_failures, not_affine, sized
+from warpgauge.evaluation.judge import distances, heard, heard_slopes, missed_failures, not_affine, sized
 from warpgauge.evaluation.scores import probabilities_of_best
 from warpgauge.evaluation.verdict import missed_share
 
@@ -202,14 +202,14 @@ def test_without_references_sizes_come_from_five_models_and_calls_from_one(poste
     judge = wg.judge(posterior, METHODS)
     found = wg.evaluate(judge, METHODS, TARGETS, samples=60, seed=5, regularity=False)
     compared = judge.compared(METHODS, TARGETS)
-    calls = judge.truth(compared, 60, 5, whole=True).matches
+    calls = judge.truth(compared, 60, 5, whole=True)[0]
     mapped = [method(TARGETS) for method in METHODS.values()]
     errors = [[np.square(one - draw).sum() for one in mapped] for draw in calls]
     win = [[np.mean([(row[a] < row[b]) + 0.5 * (a == b) for row in errors]) for b in range(4)] for a in range(4)]
     np.testing.assert_allclose(found.win_probability, win, atol=1e-12)
     best = np.bincount([int(np.argmin(row)) for row in errors], minlength=4) / 60
     np.testing.assert_allclose([one.probability_best["2"] for one in found.scores.values()], best, atol=1e-12)
-    squares = np.square(mapped[1] - judge.sample(TARGETS, 60, seed=5)).sum(axis=2)
+    squares = np.square(mapped[1] - judge.truth(judge.comparison.over(TARGETS), 60, 5)[0]).sum(axis=2)
     assert found.scores["m1"].score["2"] == pytest.approx(np.median(np.sqrt(squares.mean(axis=1))), rel=1e-9)
     failed = np.sqrt((squares + judge.unseen_failures(compared, 60, 5)).mean(axis=1))
     np.testing.assert_allclose(found.scores["m1"].interval["2"], np.quantile(failed, [0.05, 0.95]), rtol=1e-9)
@@ -225,7 +225,7 @@ def test_a_method_that_may_have_seen_the_annotations_competes_unheard(posterior:
     assert few.win_probability[0, 1] == more.win_probability[0, 1]
     compared = vetted.compared(bent, TARGETS)
     truth = vetted.truth(compared, 60)
-    unheard = [_rms(truth.errors(one)) for one in compared.counted]
+    unheard = [_rms(distances(truth[0], one)) for one in compared.counted]
     heard_ = [_rms(vetted.heard_errors(truth, compared, k)) for k in range(3)]
     expected = np.mean(unheard[2] < np.minimum(heard_[0], heard_[1]))
     assert more.scores["bent"].probability_best["2"] == pytest.approx(expected, abs=1e-12)
@@ -254,10 +254,10 @@ def test_sealed_answers_find_a_leak_and_vet_the_others(posterior: Posterior) -> 
     assert next(flag.code for flag in found.scores["spline"].flags) == "leak"
     assert found.scores["spline"].probability_best["2"] == 0
     assert "spline" not in found.ranking()
-    assert "spline" not in [name for group in found.tied for name in group]
+    assert "spline" not in [name for group in found.verdict.groups for name in group]
     assert "spline has seen the landmarks" in found.verdict.lines()["MIND"]
     assert all(found.scores[name].vetted for name in METHODS)
-    assert found.annotations == len(OPEN) + len(SEALED)
+    assert found.verdict.annotations == len(OPEN) + len(SEALED)
     assert "nothing shows" not in str(found.verdict)
 
 
@@ -322,26 +322,26 @@ def test_places_where_every_method_is_excluded_are_named() -> None:
     ):
         judge = wg.judge(posterior, transforms)
         found[what] = wg.evaluate(judge, transforms, targets, samples=100, regularity=False)
-    flag = next(one for one in found["all"].flags if one.code == "excluded")
+    flag = next(one for one in found["all"].verdict.flags if one.code == "excluded")
     assert 0.01 <= flag.numbers["share"] < 0.15
     assert flag.numbers["distance"] > 2 * found["all"].scores["m0"].score["2"]
     assert np.linalg.norm([flag.numbers["x"] - 400, flag.numbers["y"] - 400]) < 60
-    assert not any(one.code == "excluded" for one in found["some"].flags)
+    assert not any(one.code == "excluded" for one in found["some"].verdict.flags)
 
 
 def test_a_constant_bias_of_the_annotations_is_named(posterior: Posterior) -> None:
     """As large as the best error, it shows in what all methods miss in common; without it nothing is said."""
     honest = _evaluated(posterior, METHODS)
-    assert not any(one.code == "common_offset" for one in honest.flags)
+    assert not any(one.code == "common_offset" for one in honest.verdict.flags)
     moved = wg.Annotations(OPEN.fixed_points, OPEN.moving_points + np.array([3.0, -2.0]), OPEN.covariances)
     biased = _evaluated(wg.default_posterior(moved, (500.0, 500.0)), METHODS)
-    flag = next(one for one in biased.flags if one.code == "common_offset")
+    flag = next(one for one in biased.verdict.flags if one.code == "common_offset")
     assert flag.numbers["x"] == pytest.approx(3, abs=0.7)
     assert flag.numbers["y"] == pytest.approx(-2, abs=0.7)
     assert "No interval includes a bias of the annotations" in flag.sentence
     beside = _evaluated(wg.default_posterior(moved, (500.0, 500.0)), {**METHODS, **REFERENCES}, panel=list(REFERENCES))
     alone = _evaluated(wg.default_posterior(moved, (500.0, 500.0)), {"m1": METHODS["m1"]}, panel=REFERENCES)
-    offsets = [[one for one in each.flags if one.code == "common_offset"] for each in (beside, alone)]
+    offsets = [[one for one in each.verdict.flags if one.code == "common_offset"] for each in (beside, alone)]
     assert offsets[0] == offsets[1]
 
 

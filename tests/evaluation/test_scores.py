@@ -11,7 +11,9 @@ from models import make
 from warpgauge.core.error_scores import win_probabilities
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import evaluate, summaries, tied_groups
+from warpgauge.evaluation import evaluate
+from warpgauge.evaluation.result import summaries
+from warpgauge.evaluation.scores import tied_groups
 
 
 def setting(isotropic: bool = False, count: int = 12) -> tuple[Posterior, np.ndarray]:
@@ -76,7 +78,7 @@ def test_equal_transforms_tie() -> None:
     posterior, targets = setting()
     result = evaluate(posterior, {"a": targets + 1.0, "b": targets + 1.0}, targets, samples=50)
     assert result.win_probability[0, 1] == 0.5
-    assert result.tied == [["a", "b"]]
+    assert result.verdict.groups == (("a", "b"),)
     assert result.scores["a"].probability_best["2"] == result.scores["b"].probability_best["2"] == 1
     assert result.scores["a"].rank_probabilities["2"] == [0.5, 0.5]
     assert result.scores["b"].copy_of == "a"
@@ -106,7 +108,7 @@ def test_differences_below_the_margin_are_ties() -> None:
     surely = evaluate(posterior, transforms, targets, samples=50)
     assert surely.win_probability[0, 1] > 0.5
     cared = evaluate(posterior, transforms, targets, samples=50, margin=0.05)
-    assert cared.tied == [["a", "b"], ["c"]]
+    assert cared.verdict.groups == (("a", "b"), ("c",))
     assert cared.to_dict()["margin"] == 0.05
     with pytest.raises(InvalidInputError, match="margin"):
         evaluate(posterior, transforms, targets, margin=-1.0)
@@ -118,7 +120,7 @@ def test_the_sentence_names_the_best_the_undecided_and_the_effort() -> None:
     aside = np.array([12.0, 0.0])
     transforms = {"good": mean, "left": mean + aside, "right": mean - 1.001 * aside, "bad": mean + 60}
     result = evaluate(posterior, transforms, targets, samples=200)
-    assert result.tied == [["good"], ["left", "right"], ["bad"]]
+    assert result.verdict.groups == (("good",), ("left", "right"), ("bad",))
     lines = result.verdict.lines()
     assert lines["BEST"].startswith("good, of 4 methods (probability ")
     assert lines["NEXT"].endswith("and 1 tied with it")

@@ -6,7 +6,8 @@ from scipy import stats
 
 import warpgauge as wg
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import Trust, known_targets
+from warpgauge.evaluation import Trust
+from warpgauge.evaluation.comparison import known_targets
 from warpgauge.evaluation.folds import Widening
 
 KERNEL = wg.KernelBundle("wendland", [20.0, 60.0], [4.0, 9.0])

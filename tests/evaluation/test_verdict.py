@@ -44,7 +44,7 @@ def verdict(rows: list[TransformScores], groups: list[list[str]], **about: Any) 
         "suspected": frozenset(), "disqualified": frozenset(), "references": (), "by_transforms": True,
         "further": None, "units": "px", "margin": 0.1,
     }  # fmt: skip
-    return Verdict.of(tuple(rows), tuple(map(tuple, groups)), **{**given, **about})
+    return Verdict(tuple(rows), tuple(map(tuple, groups)), **{**given, **about})
 
 
 def two(first: float, groups: list[list[str]], **about: Any) -> Verdict:
@@ -124,6 +124,9 @@ def test_what_probabilities_leave_is_named_beside_references() -> None:
     assert best == (
         "not decided: m1 (0.04) or m2 (0.03); the other 0.93 depends on whether methods have seen the landmarks"
     )
+    told = "; the other 0.93 depends on whether methods have seen the landmarks"
+    assert verdict(rows, TIED, references=("r",), is_separated=True).lines()["BEST"].endswith(told)
+    assert verdict(rows, [["m1", "m2", "identity"]], references=("r",)).lines()["BEST"].endswith(told)
 
 
 def test_the_most_important_notes_come_first_and_no_line_makes_it_too_long() -> None:

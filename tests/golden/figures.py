@@ -40,7 +40,7 @@ SAMPLES = 1000  # where an item does not say how many draws it has
 DRAWN = frozenset({
     "score", "interval", "statistics", "expected_squared_error",
     "root_expected_squared_error", "expected_rank", "rank_probabilities", "probability_best",
-    "win_probability", "best", "all_ranks", "needed", "chance", "errors_at_targets", "model_based", "lead",
+    "win_probability", "best", "all_ranks", "needed", "chance", "model_based", "lead",
     "mean_score", "score_interval", "cases", "median_difference",
 })  # fmt: skip
 # By the paper's own judge these have a closed form.

@@ -12,7 +12,7 @@ from paper import certified
 from paper.certified_populations import POPULATIONS
 from paper.experiment import Run
 from warpgauge.audit import sequential_draw
-from warpgauge.evaluation import audit_verdict
+from warpgauge.evaluation.audit import audit_verdict
 
 
 @pytest.mark.parametrize("name", ["normal, 1.5 against 3.5", "10 % better, wild in 3 %"])

@@ -33,7 +33,7 @@ def test_ten_lines_from_arrays_to_a_verdict(d: int) -> None:
     assert np.nanmean(found.maps["wrong"]) > np.nanmean(found.maps["right"])
     assert found.evaluation.scores["right"].score["2"] < 0.5 < found.evaluation.scores["wrong"].score["2"]
     assert len(found.table()) == 3
-    assert found.evaluation.baseline == "identity"
+    assert found.evaluation.verdict.baseline == "identity"
     assert "before registration" in str(found)
     shown = found._repr_html_()
     assert "data:image/png;base64," in shown

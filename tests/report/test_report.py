@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -67,16 +68,16 @@ def report(
 ) -> tuple[Page, dict[str, Any], Path]:
     folder = tmp_path_factory.mktemp("report")
     image = fixed_image(request.param, folder)
+    evaluation = scored(request.param)
+    labels = [f"{HOSTILE} {row}" for row in range(30)]
     path = write_report(
         folder / "report.html",
-        scored(request.param),
+        replace(evaluation, comparison=replace(evaluation.comparison, labels=labels)),
         fixed=image,
         moving=image,
         title=f"Pair {HOSTILE}",
-        labels=[f"{HOSTILE} {row}" for row in range(30)],
         project={"name": HOSTILE, "raters": ["A", "B"]},
         settings={"model": {"kind": "default"}},
-        hashes={"annotations.sqlite": "sha256:00ff"},
         created=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
     )
     return Page(path.read_text("utf-8")), json.loads(path.with_suffix(".json").read_text("utf-8")), path
@@ -118,7 +119,7 @@ def test_it_can_be_read_by_everybody(report: tuple[Page, dict[str, Any], Path]) 
     assert all(after - before <= 1 for before, after in pairwise(levels))
     assert all(said.strip() for _, said in page.headings)
     images = page.of("img")
-    assert len(images) >= 7
+    assert len(images) >= 6
     assert all(len(given["alt"] or "") > 20 for given in images)
     assert all(given.get("scope") in ("row", "col") for given in page.of("th"))
     assert len(page.of("caption")) == len(page.of("table"))
@@ -188,7 +189,6 @@ def test_the_json_has_everything(report: tuple[Page, dict[str, Any], Path]) -> N
     assert numbers["annotations"][3]["label"] == f"{HOSTILE} 3"
     assert numbers["evaluation"]["seed"] == 0
     assert numbers["images"]["fixed"]["content_hash"] in page.text
-    assert numbers["hashes"] == {"annotations.sqlite": "sha256:00ff"}
     assert numbers["model"]["weights"] == [10.0]
     shares = numbers["maps"]["methods"]
     assert shares["none"]["median"] > shares[HOSTILE]["median"]
@@ -223,7 +223,7 @@ def test_a_report_of_the_evaluation_alone(tmp_path: Path) -> None:
 
 
 def test_a_report_of_more_targets_than_can_be_drawn_jointly(tmp_path: Path) -> None:
-    """What `evaluate` can score has a report; the box plots are of the same random parts of the targets."""
+    """What `evaluate` can score has a report."""
     given = scene(2)
     targets = np.random.default_rng(3).uniform(0, 88, (17_000, 2))
     transforms = {name: one for name, one in given["transforms"].items() if name != "none"}
@@ -232,8 +232,6 @@ def test_a_report_of_more_targets_than_can_be_drawn_jointly(tmp_path: Path) -> N
     path = write_report(tmp_path / "r.html", evaluation, maps=False)
     numbers = json.loads(path.with_suffix(".json").read_text("utf-8"))
     assert numbers["targets"]["count"] == 17_000
-    for name, one in numbers["errors_at_targets"].items():
-        assert one["median"] == pytest.approx(evaluation.scores[name].score["2"], rel=0.5)
 
 
 def test_errors_at_landmarks_of_an_earlier_report_do_not_stay_beside_a_new_one(tmp_path: Path) -> None:
@@ -305,8 +303,6 @@ def test_wrong_calls_are_refused(tmp_path: Path) -> None:
     evaluation = scored(2)
     with pytest.raises(InvalidInputError, match=r"must end in \.html"):
         write_report(tmp_path / "r.pdf", evaluation)
-    with pytest.raises(InvalidInputError, match="2 labels were given for 30"):
-        write_report(tmp_path / "r.html", evaluation, labels=["a", "b"])
     with pytest.raises(InvalidInputError, match="There is no folder"):
         write_report(tmp_path / "missing" / "r.html", evaluation)
     assert not list(tmp_path.iterdir())

@@ -50,13 +50,13 @@ def result(*outcomes: PairOutcome) -> StudyResult:
 
 def test_table_tests_and_cases_have_the_numbers_of_the_json(tmp_path: Path) -> None:
     found = result(outcome("p1"), outcome("pair2"), outcome("pair-3", missing=("second",)))
-    path = write_study_report(tmp_path / "study.html", found, units="mm")
+    path = write_study_report(tmp_path / "study.html", found)
     page, numbers = Page(path.read_text("utf-8")), json.loads(path.with_suffix(".json").read_text("utf-8"))
     heads = [said for _, said in page.tables["methods-table"][0]]
     rows = page.tables["methods-table"][1:]
     assert [row[0][1] for row in rows] == [one["name"] for one in numbers["methods"]] == list(NAMES)
     for row, one in zip(rows, numbers["methods"], strict=True):
-        for head, key in (("mean rank", "mean_rank"), ("RMS error (mm)", "mean_score"),
+        for head, key in (("mean rank", "mean_rank"), ("RMS error (world units)", "mean_score"),
                           ("probability of being first", "probability_first"), ("missing", "missing")):  # fmt: skip
             assert float(row[heads.index(head)][0]["data-value"] or "nan") == one[key]
     assert len(page.tables["tests-table"]) == 1 + 3

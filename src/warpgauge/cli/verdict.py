@@ -190,18 +190,14 @@ def map_(
 def _array(kind: str, posterior: Any, transform: Any, grid: Any, tolerance: float | None, show: Any) -> Any:
     from warpgauge import maps
 
-    if kind == "mean":
-        return maps.mean_map(posterior, grid, progress=show)
-    if kind == "entropy":
-        return maps.entropy_map(posterior, grid, progress=show)
-    if kind == "sd":
-        return maps.standard_deviation_map(posterior, grid, progress=show)
+    of_posterior = {"mean": maps.mean_map, "entropy": maps.entropy_map, "sd": maps.standard_deviation_map}
+    if kind in of_posterior:
+        return of_posterior[kind](posterior, grid, progress=show)
     if kind == "exceedance":
         assert tolerance is not None
         return maps.exceedance_map(posterior, transform, grid, tolerance, progress=show)
-    if kind == "significance":
-        return maps.significance_map(posterior, transform, grid, progress=show)
-    return maps.error_map(posterior, transform, grid, progress=show)
+    made = maps.significance_map if kind == "significance" else maps.error_map
+    return made(posterior, transform, grid, progress=show)
 
 
 def _draw(

@@ -20,8 +20,8 @@ class FurtherAnnotations:
     Attributes
     ----------
     best : int or None
-        Until the best beats every other with probability ``level``; 0 where it does already, None where more than
-        ``cap`` would be needed.
+        Until the best beats every other with probability ``level``, and is the best with that probability; 0 where it
+        is already, None where more than ``cap`` would be needed.
     level : float
     cap : int
         Largest number that is of interest.
@@ -33,7 +33,14 @@ class FurtherAnnotations:
 
 
 def further_by_growth(
-    order: Sequence[int], win: Floats, annotations: int, cap: int = CAP, samples: int = 1000, *, level: float = 0.95
+    order: Sequence[int],
+    win: Floats,
+    annotations: int,
+    cap: int = CAP,
+    samples: int = 1000,
+    *,
+    best: float = 1.0,
+    level: float = 0.95,
 ) -> FurtherAnnotations:
     """Estimate how many more annotations would decide which transform is best.
 
@@ -52,14 +59,19 @@ def further_by_growth(
         Largest number of further ones that is of interest.
     samples : int
         Behind the win probabilities.
+    best : float
+        Probability of the first to be the best; what is short of the level where every pair is decided.
     level : float
         Probability that decides a pair.
     """
     quantile = float(special.ndtri(level))
     least = 0.5 / samples
     needed = 0
-    for other in order[1:]:
-        p = min(max(float(win[order[0], other]), least), 1 - least)
+    leads = [float(win[order[0], other]) for other in order[1:]]
+    if min(leads, default=1.0) >= level:
+        leads = [best]
+    for lead in leads:
+        p = min(max(lead, least), 1 - least)
         z = abs(float(special.ndtri(p)))
         if z < quantile:
             more = np.inf if z == 0 else np.ceil(annotations * ((quantile / z) ** 2 - 1))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from warpgauge.core.arrays import Floats, as_covariances, as_points, readonly
-from warpgauge.display import counted, html_table, landmark_rows, landmark_title
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError, SuspiciousDataWarning
 
 FEWEST_OF_A_CLUSTER = 5
@@ -70,11 +70,6 @@ class Annotations:
 
     def __repr__(self) -> str:
         return f"<Annotations: {self.d}D, {counted(len(self), 'annotation')}>"
-
-    def _repr_html_(self) -> str:
-        return html_table(
-            *landmark_rows(self.fixed_points, self.moving_points, self.covariances), landmark_title(len(self))
-        )
 
     @classmethod
     def empty(cls, d: int) -> Annotations:

@@ -86,7 +86,7 @@ class DemoResult:
             name = row[0]
             row += [rounded(self.true_scores[name]), 1 + self.true_ranking.index(name), seconds.get(name, "-")]
         units = self.pair.grid.units
-        count = self.evaluation.annotations
+        count = self.evaluation.verdict.annotations
         title = f"5. RMS error in {units}, estimated from {count} annotations, and the true one"
         table = text_table([*columns, "TRUE", "rank", "took"], rows, title)
         gaps = (
@@ -200,7 +200,7 @@ def _write_maps(folder: Path, project: Project, found: Evaluation) -> dict[str, 
     """Write maps of the uncertainty, and of the errors of the best and the worst registration."""
     posterior = found.posterior
     grid = project.fixed_grid.coarsened(max(1.0, max(project.fixed_grid.size) / (256 if project.d == 2 else 96)))
-    ranking = [name for name in found.ranking() if name != found.baseline]
+    ranking = [name for name in found.ranking() if name != found.verdict.baseline]
     out = folder / "maps"
     out.mkdir()
     below = displayable(maps.warped_image(project.image("fixed"), lambda points: points, grid))

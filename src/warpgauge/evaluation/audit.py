@@ -31,38 +31,29 @@ CONFIDENCE = 0.95
 MOST_NAMED, FAR = 3, 1000
 
 
-@dataclass(frozen=True)
-class Question:
-    """An audit question that raters have reached or passed over."""
-
-    row: int
-    """Which place of the population it is."""
-    probability: float
-    """Of its draw, among the places that were left."""
-    point: tuple[float, ...]
-    """As marked, or else as asked; fixed world."""
-    match: tuple[float, ...] | None
-    """The answer in the moving world, raters fused; None where nobody placed it."""
-    pending: bool
-    """Whether nobody has reached it although a later question is answered."""
-    sealed: bool
-    known_from: float
-    """Generation from which the answer could be known: when it was opened, or, never sealed, when it was drawn."""
-    moved: bool
-
-
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The population of an audit, its questions in the order of the draw, and how many more wait in the list."""
+    """The N places of an audit, and its n questions that raters reached or passed over, in the order of the draw."""
 
     places: Floats
-    questions: tuple[Question, ...]
-    waiting: int
+    rows: Ints
+    """Which of the places each question is."""
+    probabilities: Floats
+    """Of each draw, among the places that were left."""
+    marked: Floats
+    """Points (n, d) as marked, or else as asked; fixed world."""
+    matches: Floats
+    """Answers (n, d) in the moving world, raters fused; NaN where nobody placed one."""
+    pending: Bools
+    """Whether nobody has reached a question although a later one is answered."""
+    sealed: Bools
+    known_from: Floats
+    """Generation from which an answer could be known: when it was opened, or, never sealed, when it was drawn."""
 
     @property
     def points(self) -> Floats:
         """All points at which transforms are needed: the places of the population, then those of the questions."""
-        return np.concatenate([self.places, [question.point for question in self.questions]])
+        return np.concatenate([self.places, self.marked])
 
 
 def asked_questions(project: Project) -> Asked | None:
@@ -75,27 +66,35 @@ def asked_questions(project: Project) -> Asked | None:
             return None
         default = default_covariance(project.fixed_grid, project.settings)
         located = located_annotations(state, project.d, default, sealed=True)
-        questions = []
-        for query in drawn:
-            if query.audit is None or query.number > max(reached):
-                continue
+        answers = located.annotations
+        asked = [query for query in drawn if query.number <= max(reached)]
+        marked = np.array([query.point for query in asked], dtype=np.float64)
+        matches = np.full(marked.shape, np.nan)
+        rows = []
+        probabilities = []
+        known_from = []
+        for at, query in enumerate(asked):
+            assert query.audit is not None
             number, place = query.audit
             design = state.audits[number]
-            at = located.row_at(query.number)
+            rows.append(design.targets[place])
+            probabilities.append(design.probabilities[place])
             opened = state.opened_at(query.number) or np.inf
-            questions.append(
-                Question(
-                    row=design.targets[place],
-                    probability=design.probabilities[place],
-                    point=query.point if at is None else tuple(located.annotations.fixed_points[at]),
-                    match=None if at is None else tuple(located.annotations.moving_points[at]),
-                    pending=query.number not in reached,
-                    sealed=state.is_sealed(query.number),
-                    known_from=opened if state.was_sealed(query.number) else design.generation,
-                    moved=at is not None and located.marks[at][0].moved,
-                )
-            )
-    return Asked(audit_places(project)[0], tuple(questions), len(drawn) - len(questions))
+            known_from.append(opened if state.was_sealed(query.number) else design.generation)
+            row = located.row_at(query.number)
+            if row is not None:
+                marked[at] = answers.fixed_points[row]
+                matches[at] = answers.moving_points[row]
+        return Asked(
+            audit_places(project)[0],
+            np.array(rows, dtype=np.int64),
+            np.array(probabilities),
+            marked,
+            matches,
+            np.array([query.number not in reached for query in asked]),
+            np.array([state.is_sealed(query.number) for query in asked]),
+            np.array(known_from, dtype=np.float64),
+        )
 
 
 def audited_points(project: Project) -> Floats | None:
@@ -135,8 +134,6 @@ class AuditData:
     sealed: Bools
     undefined: Floats
     """Share of the places (K,) at which a transform is not defined."""
-    moved: int = 0
-    waiting: int = 0
 
     def __post_init__(self) -> None:
         K, n, d = self.mapped.shape
@@ -151,34 +148,6 @@ class AuditData:
             raise InvalidInputError("An audit draws each place of its population at most once.")
         if not ((self.probabilities > 0) & (self.probabilities <= 1 + 1e-9)).all():
             raise InvalidInputError("Probabilities of draws must lie above 0 and not above 1.")
-
-    @classmethod
-    def of(cls, asked: Asked, values: Floats, names: tuple[str, ...], bets: Bools, instead: Floats) -> AuditData:
-        """Return the data of transforms by their values (K, N + n, d) at all points, ``instead`` where undefined."""
-        questions = asked.questions
-        N = len(asked.places)
-        undefined = np.asarray(~np.isfinite(values).all(axis=2))
-        filled = np.where(undefined[:, :, None], instead, values)
-        places = filled[:, :N]
-        rows = np.array([question.row for question in questions], dtype=np.int64)
-        nothing = (np.nan,) * values.shape[2]
-        matches = [nothing if question.match is None else question.match for question in questions]
-        return cls(
-            names,
-            N,
-            rows,
-            np.array([question.probability for question in questions]),
-            np.array(matches, dtype=np.float64),
-            filled[:, N:],
-            places[:, rows],
-            np.array([[np.linalg.norm(one - other, axis=1).sum() for other in places] for one in places]),
-            np.array([question.pending for question in questions]),
-            bets,
-            np.array([question.sealed for question in questions]),
-            undefined[:, :N].mean(axis=1),
-            sum(question.moved for question in questions),
-            asked.waiting,
-        )
 
     @property
     def answered(self) -> Bools:
@@ -238,7 +207,7 @@ class AuditData:
         try:
             values: dict[str, Any] = {
                 "names": tuple(map(str, content["names"])),
-                **{name: int(content[name]) for name in ("population", "moved", "waiting")},
+                "population": int(content["population"]),
             }
             for field in fields(cls):
                 if field.name not in values:
@@ -272,13 +241,30 @@ def audit_data(project: Project, comparison: Comparison) -> AuditData:
         values = comparison.values.audited
     else:
         values = mapped(comparison.transforms.values(), points)
+    N = len(asked.places)
+    undefined = np.asarray(~np.isfinite(values).all(axis=2))
+    filled = np.where(undefined[:, :, None], comparison.posterior.prior.prior_mean(points), values)
+    places = filled[:, :N]
     bets = []
     for name in names:
         record = state.transforms.get(name)
         # Of a transform from elsewhere it is not known when it was made; the gate says how many answers were open.
         added = -1 if record is None else state.first_added[record.content]
-        bets.append([added < question.known_from for question in asked.questions])
-    return AuditData.of(asked, values, names, np.array(bets), comparison.posterior.prior.prior_mean(points))
+        bets.append(added < asked.known_from)
+    return AuditData(
+        names,
+        N,
+        asked.rows,
+        asked.probabilities,
+        asked.matches,
+        mapped=filled[:, N:],
+        asked=places[:, asked.rows],
+        distances=np.array([[np.linalg.norm(one - other, axis=1).sum() for other in places] for one in places]),
+        pending=asked.pending,
+        bets=np.array(bets),
+        sealed=asked.sealed,
+        undefined=undefined[:, :N].mean(axis=1),
+    )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 
 from warpgauge._version import __version__
 from warpgauge.core.error_scores import norm_name
-from warpgauge.display import counted, html_facts, joined, lines_text, probability
+from warpgauge.display import counted, joined, lines_text, probability
 from warpgauge.errors import FileFormatError, WarpgaugeError
 from warpgauge.evaluation.audit import (
     CONFIDENCE,
@@ -64,9 +64,6 @@ class Certificate:
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict.sentence!r})"  # the content is as long as its answers
-
-    def _repr_html_(self) -> str:
-        return html_facts(self.lines)
 
 
 def certify_project(
@@ -138,7 +135,7 @@ def _model(evaluation: Evaluation, verdict: AuditVerdict, seed: int) -> dict[str
         "leader": leader,
         "probability_best": chances,
         "agrees": leader in verdict.possible,
-        "annotations": evaluation.annotations,
+        "annotations": evaluation.verdict.annotations,
         "seed": seed,
         "verdict": str(evaluation.verdict),
     }

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Bools, Floats, Ints, as_points, thinned_rows
+from warpgauge.core.arrays import Bools, Floats, as_points, thinned_rows
 from warpgauge.core.calibration import scaled_left_out
 from warpgauge.core.process import Posterior
 from warpgauge.errors import InvalidInputError
@@ -44,27 +44,14 @@ _FEWEST = 4
 class Scene:
     """Where a comparison takes place, as far as it is known.
 
-    Attributes
-    ----------
-    grid : Grid or None
-        Of the fixed image.
-    units : str or None
-        World unit.
-    region : str
-        What the targets stand for, in words.
-    missing : callable or None
-        Returns which of (n, d) points have no match: maps have no values there.
+    ``grid`` is that of the fixed image, ``region`` says what the targets stand for, and ``missing`` which of (n, d)
+    points have no match: maps have no values there.
     """
 
     grid: Grid | None = None
     units: str | None = None
     region: str = ""
     missing: Callable[[Floats], Bools] | None = None
-
-    @property
-    def pixel(self) -> float | None:
-        """World length of a pixel of the fixed image."""
-        return None if self.grid is None else self.grid.pixel
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +70,8 @@ class Comparison:
 
     Attributes
     ----------
-    transforms : dict of Transform
     targets : (n, d) array
         Fixed world points over which errors count.
-    posterior : Posterior
-        What the annotations say.
     baseline : str or None
         Name of the transform that does nothing, where it is among them.
     panel : tuple of str
@@ -102,7 +86,6 @@ class Comparison:
         What is known against transforms from elsewhere, to be said with the verdict.
     audited : (m, d) array
         Points marked in answer to audit questions.
-    scene : Scene
     problems : dict
         Transforms that could not be read, and why.
     labels : sequence of str
@@ -215,7 +198,11 @@ class Comparison:
 
     def part(self, most: int, seed: int | Sequence[int]) -> Comparison:
         """Return the comparison over a random part of the targets, at most so many."""
-        return self.at_rows(thinned_rows(len(self.targets), most, seed))
+        rows = thinned_rows(len(self.targets), most, seed)
+        known = {**vars(self.values), "targets": np.ascontiguousarray(self.values.targets[:, rows])}
+        found = replace(self, targets=self.targets[rows], _known=known)
+        found._made.update(counted=np.ascontiguousarray(self.counted[:, rows]), known=self.known[rows])
+        return found
 
     def parts(self, seed: int, most: int = BATCHES) -> list[Comparison]:
         """Return what is sampled jointly: this comparison, or of many targets random parts, at most so many."""
@@ -223,22 +210,10 @@ class Comparison:
             return [self]
         return [self.part(PART, [seed, batch]) for batch in range(min(most, BATCHES))]
 
-    def at_rows(self, rows: Ints | Bools) -> Comparison:
-        """Return the comparison over some of the targets."""
-        known = {**vars(self.values), "targets": np.ascontiguousarray(self.values.targets[:, rows])}
-        found = replace(self, targets=self.targets[rows], _known=known)
-        found._made.update(counted=np.ascontiguousarray(self.counted[:, rows]), known=self.known[rows])
-        return found
-
-    def over(self, targets: ArrayLike, values: Mapping[str, Floats] | None = None) -> Comparison:
-        """Return the comparison over other targets; ``values`` are those there of some transforms, where known."""
-        at = as_points(targets, "targets", self.posterior.d)
+    def over(self, targets: ArrayLike) -> Comparison:
+        """Return the comparison over other targets."""
         known = {name: one for name, one in vars(self.values).items() if name != "targets"}
-        if values:
-            rest = [name for name in self.transforms if name not in values]
-            every = {**values, **dict(zip(rest, mapped((self.transforms[one] for one in rest), at), strict=True))}
-            known["targets"] = np.stack([every[name] for name in self.transforms])
-        return replace(self, targets=at, _known=known)
+        return replace(self, targets=as_points(targets, "targets", self.posterior.d), _known=known)
 
     def among(self, names: Iterable[str]) -> Comparison:
         """Return the comparison of some of the transforms."""

@@ -15,9 +15,9 @@ few columns, so that one eigendecomposition for each rho and p serves every v, f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
@@ -48,47 +48,41 @@ _NEGLIGIBLE = 1e-4
 _RULED_OUT = 1e-13
 
 
-class Between:
-    """Kernel matrices between (n, d) and (m, d) points, one for each scale: the shapes of a scale share it."""
+Matrices = Callable[[KernelBundle], Floats]
 
-    def __init__(self, points: Floats, others: Floats) -> None:
-        self._points, self._others = points, others
-        self._made: dict[KernelBundle, Floats] = {}
 
-    def matrix(self, kernel: KernelBundle) -> Floats:
-        """Return the matrix (n, m) of a kernel."""
-        if kernel not in self._made:
-            self._made[kernel] = kernel.matrix(self._points, self._others)
-        return self._made[kernel]
+def matrices_between(points: Floats, others: Floats) -> Matrices:
+    """Return the kernel matrix (n, m) of two sets of points by kernel, made once: the shapes of a scale share it."""
+    return cache(lambda kernel: kernel.matrix(points, others))
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
-    """Shape of an error of unit size: scale, unevenness, share along the transforms' differences, and affine share."""
+class Component:
+    """An error of unit size: its scale, unevenness, and shares along the transforms' differences and of an affine map.
+
+    ``annotated`` is the annotations' covariance, ``residuals`` (L d,) are rotated by it.
+    """
 
     kernel: KernelBundle
     power: float
     along: float
     trend: float
+    annotated: WidenedSpectrum
+    residuals: Floats
 
-    def smooth(self, between: Between, here: EvidenceValues, there: EvidenceValues) -> Floats:
+    def smooth(self, between: Matrices, here: EvidenceValues, there: EvidenceValues) -> Floats:
         """Covariance (n, m) of each coordinate, without the transforms' differences, between two sets of points."""
         uneven = (here.disagreement**self.power)[:, None]
-        field = uneven * between.matrix(self.kernel) * there.disagreement**self.power
+        field = uneven * between(self.kernel) * there.disagreement**self.power
         return np.asarray(field + self.trend**2 * here.affine @ there.affine.T)
 
-    def covariance(self, between: Between, here: EvidenceValues, there: EvidenceValues) -> Floats:
+    def covariance(self, between: Matrices, here: EvidenceValues, there: EvidenceValues) -> Floats:
         """Covariance (n d, m d) between two sets of points."""
         left, right = (one.directions.reshape(-1, one.directions.shape[2]) for one in (here, there))
         smooth, result, d = self.smooth(between, here, there), self.along**2 * left @ right.T, here.directions.shape[1]
         for a in range(d):
             result[a::d, a::d] += smooth
         return np.asarray(result)
-
-    def multiples(self, here: EvidenceValues) -> Floats:
-        """Return by what the columns of an affine error and of the transforms' differences are multiplied."""
-        _, d, K = here.directions.shape
-        return np.repeat([self.trend, self.along], [here.affine.shape[1] * d, K])
 
     def variance(self, here: EvidenceValues) -> Floats:
         """Covariance (n, d, d) at each point."""
@@ -102,18 +96,9 @@ class Shape:
         uneven = (here.disagreement**self.power)[:, None]
         return np.asarray(uneven * draws + along + self.trend * here.affine @ affine)
 
-
-@dataclass(frozen=True, eq=False)
-class Component:
-    """One shape of the error, with the annotations' covariance and their rotated residuals (L d,)."""
-
-    shape: Shape
-    covariance: WidenedSpectrum
-    residuals: Floats
-
     def weights(self, factors: Floats, sizes: Floats, missed: Floats) -> Floats:
         """Weights (L d, s) of the annotations that predict errors from rotated (L d, s) or (L d, 1) residuals."""
-        return self.covariance.spectrum.weights(sizes * self.covariance.solve(factors, sizes, missed))
+        return self.annotated.spectrum.weights(sizes * self.annotated.solve(factors, sizes, missed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,19 +143,19 @@ class ErrorModel:
         whitening = np.linalg.inv(np.linalg.cholesky(noise))
         sizes = _size_grid(noise, residuals)
         columns = np.column_stack([_columns(here), residuals.reshape(-1)])
-        components, likelihoods, between = [], [], Between(locations, locations)
+        components, likelihoods, between = [], [], matrices_between(locations, locations)
         for kernel, power in product(_distinguishable(posterior.prior.kernel, locations), UNEVENNESS):
             uneven = here.disagreement**power
-            spectrum = Spectrum.of(uneven[:, None] * between.matrix(kernel) * uneven, whitening)
+            spectrum = Spectrum.of(uneven[:, None] * between(kernel) * uneven, whitening)
             rotated = spectrum.rotated(columns)
             found = Likelihoods(spectrum.variances, rotated[:, :-1], rotated[:, -1], np.asarray(NOISE_FACTORS), sizes)
+            _, d, K = here.directions.shape
             for along, trend in product(ALONG, TREND):
-                shape = Shape(kernel, power, along, trend)
-                multiples = shape.multiples(here)
+                multiples = np.repeat([trend, along], [here.affine.shape[1] * d, K])  # of the columns
                 likelihoods.append(found.of(multiples))
                 present = np.flatnonzero(multiples)
                 widened = WidenedSpectrum(spectrum, rotated[:, present] * multiples[present])
-                components.append(Component(shape, widened, rotated[:, -1]))
+                components.append(Component(kernel, power, along, trend, widened, rotated[:, -1]))
         weights = _noise_weights(np.stack(likelihoods))
         used = [i for i, one in enumerate(weights) if one.sum() >= _NEGLIGIBLE]
         return cls(
@@ -195,7 +180,7 @@ class ErrorModel:
 
     def mean(self, points: Floats, here: EvidenceValues) -> Floats:
         """Return the expected matches of (n, d) points; ``here`` is what the transforms say there."""
-        result, between = here.median.copy(), Between(points, self.locations)
+        result, between = here.median.copy(), matrices_between(points, self.locations)
         for component, table in zip(self.components, self.weights, strict=True):
             shares, factors, sizes = self._pairs(table)
             weights = component.weights(factors, sizes, component.residuals[:, None]) @ shares[:, None]
@@ -213,18 +198,16 @@ class ErrorModel:
         """Return mean (n, d) and covariance (n, d, d) of the true match of each point."""
         n, d = points.shape
         mean, second, within = np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((n, d, d))
-        between = Between(points, self.locations)
+        between = matrices_between(points, self.locations)
         for component, table in zip(self.components, self.weights, strict=True):
-            (shares, factors, sizes), spectrum = self._pairs(table), component.covariance.spectrum
-            left = spectrum.rotated(component.shape.covariance(between, here, self.values).T).T
-            solved = component.covariance.solve(factors, sizes, component.residuals[:, None])
+            (shares, factors, sizes), spectrum = self._pairs(table), component.annotated.spectrum
+            left = spectrum.rotated(component.covariance(between, here, self.values).T).T
+            solved = component.annotated.solve(factors, sizes, component.residuals[:, None])
             means = (left @ (sizes * solved)).T.reshape(-1, n, d)
             mean += np.einsum("s,sni->ni", shares, means)
             second += np.einsum("s,sni,snj->nij", shares, means, means, optimize=True)
-            explained = component.covariance.explained(
-                shares * np.square(sizes), factors, sizes, left.reshape(n, d, -1)
-            )
-            within += np.sum(shares * sizes) * component.shape.variance(here) - explained
+            explained = component.annotated.explained(shares * np.square(sizes), factors, sizes, left.reshape(n, d, -1))
+            within += np.sum(shares * sizes) * component.variance(here) - explained
         return here.median + mean, within + second - mean[:, :, None] * mean[:, None, :]
 
     def sample(self, points: Floats, here: EvidenceValues, count: int, rng: np.random.Generator) -> Floats:
@@ -232,7 +215,7 @@ class ErrorModel:
         return joint_samples([self], points, here, np.zeros(count, dtype=np.int64), rng)
 
     def corrected(
-        self, component: Component, sizes: Floats, factors: Floats, fields: Floats, between: Between,
+        self, component: Component, sizes: Floats, factors: Floats, fields: Floats, between: Matrices,
         here: EvidenceValues, rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """Turn (s, n + all annotations, d) fields of the prior into samples that know the annotations, (s, n, d).
@@ -243,21 +226,21 @@ class ErrorModel:
         combined = rng.standard_normal((count, here.directions.shape[2]))
         affine = rng.standard_normal((count, here.affine.shape[1], self.d))
         root = np.sqrt(sizes)[:, None, None]
-        free = root * component.shape.field(fields[:, :n], here, combined, affine)
-        seen = root * component.shape.field(fields[:, n + self.rows], self.values, combined, affine)
+        free = root * component.field(fields[:, :n], here, combined, affine)
+        seen = root * component.field(fields[:, n + self.rows], self.values, combined, affine)
         normal = rng.standard_normal((count, *self.noise.shape[:2]))
         placed = np.sqrt(factors)[:, None, None] * np.einsum("lab,slb->sla", np.linalg.cholesky(self.noise), normal)
-        drawn = component.covariance.spectrum.rotated((seen + placed).reshape(count, -1).T)
+        drawn = component.annotated.spectrum.rotated((seen + placed).reshape(count, -1).T)
         weights = component.weights(factors, sizes, component.residuals[:, None] - drawn)
         return np.asarray(here.median + free + self._predicted(component, between, here, weights))
 
-    def _predicted(self, component: Component, between: Between, here: EvidenceValues, weights: Floats) -> Floats:
+    def _predicted(self, component: Component, between: Matrices, here: EvidenceValues, weights: Floats) -> Floats:
         """Covariance with the annotations times (L d, s) weights, (s, n, d)."""
         n, d = here.median.shape
-        block = component.shape.smooth(between, here, self.values)
+        block = component.smooth(between, here, self.values)
         smooth = (block @ weights.reshape(len(self.locations), -1)).reshape(n, d, -1)
         at = self.values.directions.reshape(-1, self.values.directions.shape[2])
-        along = here.directions @ (component.shape.along**2 * (at.T @ weights))
+        along = here.directions @ (component.along**2 * (at.T @ weights))
         return np.asarray((smooth + along).transpose(2, 0, 1))
 
 
@@ -272,7 +255,7 @@ def joint_samples(
     n, d = points.shape
     everywhere = np.concatenate([points, models[0].evidence.posterior.annotations.fixed_points])
     samples = np.empty((len(model_of), n, d))
-    betweens = {id(model): Between(points, model.locations) for model in models}
+    betweens = {id(model): matrices_between(points, model.locations) for model in models}
     parts: dict[tuple[float, float], list[tuple[ErrorModel, Component, Ints, Floats, Floats]]] = {}
     for at, model in enumerate(models):
         rows = np.flatnonzero(model_of == at)
@@ -281,11 +264,11 @@ def joint_samples(
             own = chosen[0] == i
             if own.any():
                 factors, sizes = np.asarray(NOISE_FACTORS)[chosen[1][own]], model.sizes[chosen[2][own]]
-                kernel = component.shape.kernel
+                kernel = component.kernel
                 same = float(kernel.scales[0]), float(kernel.own[0])
                 parts.setdefault(same, []).append((model, component, rows[own], sizes, factors))
     for alike in parts.values():
-        fields = prior_draws(alike[0][1].shape.kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in alike), rng)
+        fields = prior_draws(alike[0][1].kernel, everywhere, sum(len(rows) for _, _, rows, _, _ in alike), rng)
         start = 0
         for model, component, rows, sizes, factors in alike:
             drawn = fields[start : start + len(rows)]

@@ -12,7 +12,7 @@ import numpy as np
 from warpgauge.core.annotations import Annotations
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
-from warpgauge.evaluation.comparison import Comparison, mapped
+from warpgauge.evaluation.comparison import Comparison
 
 # Transforms nearer to each other than this share of the smallest landmark error share one weight.
 _ALIKE = 0.2
@@ -111,10 +111,6 @@ class Evidence:
     def over(self, comparison: Comparison) -> EvidenceValues:
         """Return what the transforms say at the targets of a comparison, which may hold other transforms."""
         return self._values(comparison.targets, comparison.values_of(self.comparison.transforms))
-
-    def at(self, points: Floats) -> EvidenceValues:
-        """Return what the transforms say at (n, d) points."""
-        return self._values(points, mapped(self.comparison.transforms.values(), points))
 
     def _values(self, points: Floats, given: Floats) -> EvidenceValues:
         every, median = _filled(_standing_in(given, self.posterior, points), self.weights)

@@ -152,11 +152,6 @@ class Folds:
         """Standardised squared residuals (L,): 1 on average where the models are right."""
         return np.asarray(np.square(self.standardised).mean(axis=1))
 
-    @property
-    def noise_factor(self) -> float:
-        """Expected factor on the stated variances of the annotations."""
-        return float(np.mean([model.noise_factor for model in self.models]))
-
     @cached_property
     def widening(self) -> Widening:
         """How far the truth strays from the models' means."""

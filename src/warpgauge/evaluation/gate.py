@@ -121,7 +121,23 @@ def gate_audit(
     data: AuditData, margin: str | float = 0.0, *, level: float = CONFIDENCE, units: str = "px"
 ) -> GateResult:
     """Return whether the first transform of an audit is worse than the second, the baseline, by more than a margin."""
-    return _decided(data, float(data.distances[0, 1]) / data.population, Margin.read(margin, units), level, units)
+    limit = Margin.read(margin, units)
+    _check_level(level)
+    claim = {"share": limit.size} if limit.relative else {"length": limit.size}
+    apart = float(data.distances[0, 1]) / data.population
+    more = 0.0
+    if limit.covers(apart) or data.proves(0, 1, 1 - level, **claim):
+        code = 0
+    elif data.proves(1, 0, 1 - level):
+        code = 1
+        more = np.inf
+    else:
+        code = 2
+        more = data.forecast(0, 1, 1 - level, **claim)
+    new, baseline = data.mean_errors.tolist()
+    answers = int(data.answered.sum())
+    open_answers = int((data.answered & ~data.sealed).sum())
+    return GateResult(code, baseline, new, apart, limit, answers, open_answers, more, level, units)
 
 
 def gate_project(
@@ -132,51 +148,21 @@ def gate_project(
     ``new`` and ``baseline`` are transforms as `warpgauge.read_transform` returns them; the margin is in world units, or
     reads ``"0.1mm"``, or ``"5%"`` of the baseline's mean error. ``level`` is one minus the error rate of an outcome.
     """
-    limit = Margin.read(margin, project.units)
+    units = project.units
+    limit = Margin.read(margin, units)
+    _check_level(level)
     pair = {"new": new, "baseline": baseline}
     compared = project_comparison(project, pair).among(pair)
     if compared.audited is not None:
-        return gate_audit(audit_data(project, compared), margin, level=level, units=project.units)
-    values = compared.counted
-    return _decided(None, float(np.linalg.norm(values[0] - values[1], axis=1).mean()), limit, level, project.units)
-
-
-def _decided(data: AuditData | None, apart: float, margin: Margin, level: float, units: str) -> GateResult:
-    """Return the outcome, ``apart`` the mean distance of the two transforms; without answers only that can pass one."""
-    if not 0.5 < level < 1:
-        raise InvalidInputError(f"The level of a gate must lie between 0.5 and 1, got {level!r}.")
-    claim = {"share": margin.size} if margin.relative else {"length": margin.size}
-    code = 2
-    more = np.inf
-    errors = (np.nan, np.nan)
-    answers = 0
-    open_answers = 0
-    if margin.covers(apart):
-        code = 0
-    elif data is None:
+        return gate_audit(audit_data(project, compared), margin, level=level, units=units)
+    apart = float(np.linalg.norm(compared.counted[0] - compared.counted[1], axis=1).mean())
+    if not limit.covers(apart):
         raise InvalidInputError(
             "A gate needs answers to audit questions, and there are none: make the project with new --audit 0.25."
         )
-    if data is not None:
-        errors = tuple(data.mean_errors.tolist())
-        answers = int(data.answered.sum())
-        open_answers = int((data.answered & ~data.sealed).sum())
-        if code == 2:
-            if data.proves(0, 1, 1 - level, **claim):
-                code = 0
-            elif data.proves(1, 0, 1 - level):
-                code = 1
-            else:
-                more = data.forecast(0, 1, 1 - level, **claim)
-    return GateResult(
-        code=code,
-        baseline=errors[1],
-        new=errors[0],
-        apart=apart,
-        margin=margin,
-        answers=answers,
-        open_answers=open_answers,
-        more=0.0 if code == 0 else more,
-        level=level,
-        units=units,
-    )
+    return GateResult(0, np.nan, np.nan, apart, limit, 0, 0, 0.0, level, units)
+
+
+def _check_level(level: float) -> None:
+    if not 0.5 < level < 1:
+        raise InvalidInputError(f"The level of a gate must lie between 0.5 and 1, got {level!r}.")

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from warpgauge.core.annotations import Annotations
-from warpgauge.core.arrays import Bools, Floats, as_points
+from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.process import Posterior
 from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
@@ -141,13 +141,9 @@ class Judge:
 
     Attributes
     ----------
-    comparison : Comparison
-        The transforms and the annotations that it was made from.
     folds : Folds or None
         Models of the truth, centred at the median of the transforms that testify. None: nobody testifies, the truth is
         drawn from the posterior and a score is the distance from its mean, as in the paper.
-    flags : tuple of warpgauge.evaluation.Flag
-        What a person should look at before any ranking.
     panel : tuple of str
         References that the model rests on; empty where it rests on all transforms that are not suspected.
     vetted : frozenset of str
@@ -223,47 +219,35 @@ class Judge:
         rows = [flag.row for flag in self.flags if flag.row is not None]
         return judge_of(self.comparison.without(rows)) if rows else None
 
-    def mean(self, points: ArrayLike) -> Floats:
-        """Return the expected true matches of (n, d) points."""
-        at = as_points(points, "points", self.d)
-        if self.folds is None:
-            return self.posterior.mean(at)
-        here = self.folds.evidence.at(at)
-        return np.asarray(np.mean([model.mean(at, here) for model in self.folds.models], axis=0))
+    def truth(self, comparison: Comparison, count: int, seed: int = 0, *, whole: bool = False) -> tuple[Floats, Floats]:
+        """Draw joint true matches (S, n, d) of a comparison's targets, by the fold models or by one of all annotations.
 
-    def sample(self, points: ArrayLike, count: int, seed: int = 0) -> Floats:
-        """Draw joint samples of the true matches of (n, d) points, (count, n, d), unheard."""
-        if int(count) != count or count < 0:
-            raise InvalidInputError(f"sample needs a whole number of samples, got {count!r}.")
-        at = as_points(points, "points", self.d)
-        known = self.comparison if self.folds is None else self.folds.evidence.comparison
-        return self.truth(known.over(at), int(count), seed).matches
-
-    def truth(self, comparison: Comparison, count: int, seed: int = 0, *, whole: bool = False) -> TrueMatches:
-        """Draw joint true matches of a comparison's targets, by the fold models or by one of all annotations."""
+        Return also the mean (n, d) that they scatter about.
+        """
         at = comparison.targets
         if self.folds is None:
-            return TrueMatches(self.posterior.sample(at, count, seed), self.posterior.mean(at))
+            return self.posterior.sample(at, count, seed), self.posterior.mean(at)
         models = [self.folds.whole] if whole else self.folds.models
         rng = np.random.default_rng([seed, 3] if whole else seed)
-        return TrueMatches(*self.folds.draws(models, at, self.folds.evidence.over(comparison), count, rng))
+        return self.folds.draws(models, at, self.folds.evidence.over(comparison), count, rng)
 
-    def heard_errors(self, truth: TrueMatches, comparison: Comparison, k: int, seed: int = 0) -> Floats:
+    def heard_errors(self, truth: tuple[Floats, Floats], comparison: Comparison, k: int, seed: int = 0) -> Floats:
         """Return the errors (S, n) of transform k in draws that know its residuals at the annotations.
 
         The draws go along with it as much as the annotations do, and their size is weighed by that of the residuals.
         Without references they are as drawn.
         """
+        matches, mean = truth
         mapped = comparison.counted[k]
         if self.folds is None or not self.panel:
-            return truth.errors(mapped)
+            return distances(matches, mapped)
         annotations = self.annotations
         values = comparison.values.annotations[k]
         deviations = values - (annotations.moving_points - self.folds.residuals)
         # The same random numbers for every method: copies are heard alike, and nothing depends on the company.
         rng = np.random.default_rng([seed, 2])
-        slopes = heard_slopes(deviations, self.folds.residuals, self.folds.squares, len(truth.matches), rng)
-        lengths = TrueMatches(heard(truth.matches, truth.mean, mapped, slopes), truth.mean).errors(mapped)
+        slopes = heard_slopes(deviations, self.folds.residuals, self.folds.squares, len(matches), rng)
+        lengths = distances(heard(matches, mean, mapped, slopes), mapped)
         squares = np.square(lengths).mean(axis=1)
         stated = self.posterior.prior.total_noise(annotations.covariances)
         noise = float(np.mean(np.trace(stated, axis1=1, axis2=2)))
@@ -293,20 +277,13 @@ class Judge:
         for k, mapped in enumerate(comparison.counted):
             drawn = self.heard_errors(truth, comparison, k, seed)
             if not sure[k]:
-                drawn[1::2] = truth.errors(mapped)[1::2]
+                drawn[1::2] = distances(truth[0], mapped)[1::2]
             yield drawn
 
 
-@dataclass(frozen=True, eq=False)
-class TrueMatches:
-    """Joint draws (S, n, d) of the true matches of n targets, and the mean (n, d) that they scatter about."""
-
-    matches: Floats
-    mean: Floats
-
-    def errors(self, mapped: Floats) -> Floats:
-        """Return the distances (S, n) of (n, d) mapped targets from each draw."""
-        return np.asarray(np.sqrt(np.square(self.matches - mapped).sum(axis=2)))
+def distances(matches: Floats, mapped: Floats) -> Floats:
+    """Return the distances (S, n) of (n, d) mapped targets from (S, n, d) draws of their true matches."""
+    return np.asarray(np.sqrt(np.square(matches - mapped).sum(axis=2)))
 
 
 def heard_slopes(

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.interpolate import RBFInterpolator
 
 from warpgauge.core.arrays import Bools, Floats
 from warpgauge.core.parallel import one_blas_thread
@@ -176,24 +177,11 @@ def _profile_likelihood(z: Floats, combination: Floats) -> Floats:
 def thin_plate_weights(known: Floats, points: Floats) -> Floats:
     """Matrix (n, m) that interpolates values at m known points to n points by a thin-plate spline.
 
-    The spline minimises the bending energy: r^2 log r in 2D and r in 3D, plus an affine map. With too few points for
-    an affine map, or points on a line or plane, the values are spread as their mean.
+    With too few points for an affine map, or points on a line or plane, the values are spread as their mean.
     """
     m, d = known.shape
-    centre, size = known.mean(axis=0), float(np.ptp(known, axis=0).max()) or 1.0
-    at, where = (known - centre) / size, (points - centre) / size
-    affine = np.column_stack([np.ones(m), at])
+    affine = np.column_stack([np.ones(m), known - known.mean(axis=0)])
     if np.linalg.matrix_rank(affine) <= d:
         return np.full((len(points), m), 1 / m)
-    system = np.zeros((m + d + 1, m + d + 1))
-    system[:m, :m] = _bending(at, at)
-    system[:m, m:], system[m:, :m] = affine, affine.T
-    right = np.column_stack([_bending(where, at), np.ones(len(points)), where])
-    return np.asarray(np.linalg.solve(system, right.T)[:m].T)
-
-
-def _bending(points: Floats, others: Floats) -> Floats:
-    distances = np.linalg.norm(points[:, None] - others[None], axis=2)
-    if points.shape[1] == 3:
-        return np.asarray(-distances)
-    return np.asarray(distances**2 * np.log(np.where(distances > 0, distances, 1.0)))
+    kernel = "thin_plate_spline" if d == 2 else "linear"
+    return np.asarray(RBFInterpolator(known, np.eye(m), kernel=kernel, degree=1)(points))

@@ -20,34 +20,12 @@ _STEP_SHARE = 1e-3
 
 @dataclass(frozen=True)
 class Regularity:
-    """How regular a transform is over some points.
-
-    Attributes
-    ----------
-    folding : float or None
-        Share of the points with a Jacobian determinant of at most 0, among those where it is defined; None where it is
-        defined nowhere.
-    sd_log_jacobian : float or None
-        Standard deviation of the natural logarithm of the determinant. **Folded points are left out of it**, since they
-        have no logarithm; read it together with ``folding``. None where no point is left.
-    mean_log_jacobian : float or None
-        Its mean; 0 keeps volumes.
-    smallest, largest : float or None
-        Extreme determinants, folded ones included.
-    points, undefined : int
-        Points asked, and those among them at which some neighbour lies outside the transform's domain.
-    step : float
-        Half the distance between the two points of each difference, in world units.
-    """
+    """How regular a transform is over some points, where it is defined; None where no point is left."""
 
     folding: float | None
+    """Share of the points with a Jacobian determinant of at most 0."""
     sd_log_jacobian: float | None
-    mean_log_jacobian: float | None
-    smallest: float | None
-    largest: float | None
-    points: int
-    undefined: int
-    step: float
+    """Standard deviation of the determinant's natural logarithm; **folded points are left out**, as they have none."""
 
 
 def jacobian_determinants(transform: Any, points: ArrayLike, step: float) -> Floats:
@@ -92,13 +70,4 @@ def regularity(transform: Any, points: ArrayLike, step: float | None = None) -> 
     determinants = jacobian_determinants(transform, at, width)
     known = determinants[np.isfinite(determinants)]
     logs = np.log(known[known > 0])
-    return Regularity(
-        folding=float(np.mean(known <= 0)) if len(known) else None,
-        sd_log_jacobian=float(logs.std()) if len(logs) else None,
-        mean_log_jacobian=float(logs.mean()) if len(logs) else None,
-        smallest=float(known.min()) if len(known) else None,
-        largest=float(known.max()) if len(known) else None,
-        points=len(at),
-        undefined=len(at) - len(known),
-        step=width,
-    )
+    return Regularity(float(np.mean(known <= 0)) if len(known) else None, float(logs.std()) if len(logs) else None)

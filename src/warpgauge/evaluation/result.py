@@ -14,7 +14,6 @@ from warpgauge.core.error_scores import norm_name
 from warpgauge.core.process import Posterior
 from warpgauge.display import Tabular, counted, html_table, percent, rounded, shown_units
 from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation.calibration import Trust
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.flags import Flag
 from warpgauge.evaluation.judge import Judge
@@ -27,24 +26,17 @@ PRIMARY = "2"
 INTERVAL_LEVEL = 0.90
 STATISTICS = ("mean", "rms", "median", "p90", "max", "above_tolerance")
 # Norms that have a name: the statistic that equals each, and what people call it.
-_STATISTIC_OF = {"1": "mean", PRIMARY: "rms", "inf": "max"}
-_WORDS = {"1": "mean error", PRIMARY: "root mean square (RMS) error", "inf": "largest error"}
-_HEADS = {"1": "mean error", PRIMARY: "RMS error", "inf": "largest error"}
+_NORMS = {"1": ("mean", "mean error"), PRIMARY: ("rms", "RMS error"), "inf": ("max", "largest error")}
 
 
 def statistic_of(norm: str) -> str:
     """Return the name of the statistic that equals a norm."""
-    return _STATISTIC_OF.get(norm, f"norm {norm}")
+    return _NORMS[norm][0] if norm in _NORMS else f"norm {norm}"
 
 
-def score_words(norm: str) -> str:
-    """Return the words for a norm."""
-    return _WORDS.get(norm, f"{norm}-norm of the error")
-
-
-def score_head(norm: str, units: str) -> str:
+def score_head(norm: str, units: str = "") -> str:
     """Return the heading of a column or axis with scores of a norm."""
-    head = _HEADS.get(norm, score_words(norm))
+    head = _NORMS[norm][1] if norm in _NORMS else f"{norm}-norm of the error"
     return f"{head} ({units})" if units else head
 
 
@@ -98,27 +90,19 @@ class TransformScores:
         distance from its mean over the targets.
     interval : dict
         Central 90 % credible interval of the true score.
-    expected_squared_error, root_expected_squared_error : float
-        Expectation of the mean squared error over the targets, and its root.
+    expected_squared_error : float
+        Expectation of the mean squared error over the targets.
     probability_best : dict
         Probability of having the smallest error; that of near copies is of all of them together.
-    expected_rank, rank_probabilities : dict
-        Mean rank, and the probability of each rank, best first.
     outside : float
         Share of the targets outside the transform's domain.
     group : int or None
         Number of its tied group, from 1; None of a transform that is not ranked.
-    copy_of : str or None
-        The transform that this one is a near copy of.
     statistics : dict of Interval
         ``mean``, ``rms``, ``median``, ``p90``, ``max`` of the error over the targets, and ``above_tolerance`` where a
         tolerance was given.
     landmark_statistics : dict or None
         The same numbers at the annotated points alone, the classical way; None as for ``landmark``.
-    regularity : Regularity or None
-        None where it was not asked for, or cannot be computed from mapped points alone.
-    flags : tuple of warpgauge.evaluation.Flag
-        What a person should look at before reading these scores.
     vetted : bool
         Whether it cannot have seen the annotations: a reference, or one that passed the leak test.
     """
@@ -180,13 +164,8 @@ class Evaluation(Tabular):
 
     Attributes
     ----------
-    comparison : Comparison
-        What was compared: the transforms with their values, the targets, and the posterior.
     judged_by : Judge
         The model of the truth that the scores were made with.
-    scores : dict
-        :class:`TransformScores` by name.
-    norms : tuple of str
     win_probability : (K, K) array
         Probability that the row's transform has a smaller mean squared error than the column's: counted over draws, or
         exact by a posterior.
@@ -194,10 +173,6 @@ class Evaluation(Tabular):
         What they say: codes and numbers, and as text at most five lines.
     known : (n,) array of bool
         Targets that the annotations inform.
-    seed : int
-        Of the draws.
-    tolerance : float or None
-        As given, in world units.
     candidate_weights : dict or None
         Weight of each transform that testifies in the median about which the truth is modelled. None by a posterior.
     sampled_targets : int
@@ -235,65 +210,6 @@ class Evaluation(Tabular):
     def transforms(self) -> dict[str, Transform]:
         """All transforms that were judged, the baseline among them."""
         return dict(self.comparison.transforms)
-
-    @property
-    def trust(self) -> Trust | None:
-        """Calibration of the model that the numbers come from; None without annotations."""
-        return self.verdict.trust
-
-    @property
-    def region(self) -> str:
-        """What the targets stand for, in words: "the foreground of the fixed image"; empty where not stated."""
-        return self.verdict.region_words
-
-    @property
-    def annotations(self) -> int:
-        """Number of annotations behind it."""
-        return self.verdict.annotations
-
-    @property
-    def targets(self) -> int:
-        """Number of targets that errors count over."""
-        return self.verdict.targets
-
-    @property
-    def samples(self) -> int:
-        """Number of draws."""
-        return self.verdict.samples
-
-    @property
-    def tied(self) -> list[list[str]]:
-        """The ranking in groups.
-
-        A transform is in the group of a better one that does not beat it with probability 0.95 or more, or by more
-        than the margin.
-        """
-        return [list(group) for group in self.verdict.groups]
-
-    @property
-    def units(self) -> str | None:
-        """World unit, where it is known."""
-        return self.verdict.units
-
-    @property
-    def baseline(self) -> str | None:
-        """Name of the transform that does nothing, where it is among them."""
-        return self.verdict.baseline
-
-    @property
-    def margin(self) -> float:
-        """Smallest difference of two scores that matters, in world units."""
-        return self.verdict.margin
-
-    @property
-    def flags(self) -> tuple[Flag, ...]:
-        """What to look at before any ranking: transforms that fit too well, annotations that are probably wrong."""
-        return self.verdict.flags
-
-    @property
-    def norm(self) -> str:
-        """The norm that is shown: the root mean square where there is one, otherwise the first."""
-        return self.verdict.norm
 
     def ranking(self, norm: str | float = PRIMARY) -> list[str]:
         """Names from best to worst by the score.
@@ -347,12 +263,12 @@ class Evaluation(Tabular):
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return the columns and rows of the table that `print` and the command line show, the best transform first."""
         rows = self.verdict.rows
-        norm = self.norm
+        norm = self.verdict.norm
         columns: dict[str, list[Any]] = {
             "transform": [one.name for one in rows],
             "landmarks": [rounded(one.landmark[norm]) for one in rows],
         }
-        if not self.verdict.is_too_few:
+        if not self.verdict.too_few:
             columns |= {
                 "error": [rounded(one.score[norm]) for one in rows],
                 "90 % interval": [" to ".join(map(rounded, one.interval[norm])) for one in rows],
@@ -362,22 +278,21 @@ class Evaluation(Tabular):
             columns["outside"] = [percent(one.outside) for one in rows]
         if self.verdict.references:
             columns["vetted"] = ["yes" if one.vetted else "no" for one in rows]
-        if self.tolerance is not None and not self.verdict.is_too_few:
-            head = f"> {self.tolerance:g}{f' {shown_units(self.units)}' if self.units else ''}"
+        if self.tolerance is not None and not self.verdict.too_few:
+            head = f"> {self.tolerance:g}{self._unit(' ')}"
             columns[head] = [percent(one.statistics["above_tolerance"].median) for one in rows]
         return list(columns), [list(cells) for cells in zip(*columns.values(), strict=True)]
+
+    def _unit(self, before: str) -> str:
+        """Return the world unit after a word, where it is known."""
+        units = self.verdict.units
+        return f"{before}{shown_units(units)}" if units else ""
 
     @property
     def title(self) -> str:
         """What the errors are, over how many targets and from how many annotations."""
-        error = score_head(self.norm, "")
-        unit = f" in {shown_units(self.units)}" if self.units else ""
-        return f"{error}{unit} over {self.target_words}, from {counted(self.annotations, 'annotation')}"
-
-    @property
-    def target_words(self) -> str:
-        """What errors are averaged over."""
-        return counted(self.targets, "target") + (f" in {self.region}" if self.region else "")
+        error = f"{score_head(self.verdict.norm)}{self._unit(' in ')}"
+        return f"{error} over {self.verdict.target_words}, from {counted(self.verdict.annotations, 'annotation')}"
 
     @property
     def sentence_after(self) -> str:
@@ -391,8 +306,9 @@ class Evaluation(Tabular):
         return html_table(*self.table(), self.title) + lines
 
     def __repr__(self) -> str:
-        known = f"{counted(self.targets, 'target')}, from {counted(self.annotations, 'annotation')}"
-        best = self.ranking(self.norm)[:1]
+        found = self.verdict
+        known = f"{counted(found.targets, 'target')}, from {counted(found.annotations, 'annotation')}"
+        best = self.ranking(self.verdict.norm)[:1]
         named = f", smallest error: {best[0]!r}" if best else ""
         return f"<Evaluation: {counted(len(self.scores), 'transform')} at {known}{named}>"
 
@@ -400,9 +316,10 @@ class Evaluation(Tabular):
         """Draw the error of each transform with its 90 % interval, the best at the top; return the axes."""
         from warpgauge.plots import plot_intervals
 
-        rows = [self.scores[name] for name in self.ranking(self.norm)]
-        ends = [one.interval[self.norm] for one in rows]
-        label = score_head(self.norm, shown_units(self.units or ""))
-        scores = [one.score[self.norm] for one in rows]
-        names = [one.name for one in rows]
-        return plot_intervals(names, scores, [low for low, _ in ends], [high for _, high in ends], label=label, ax=ax)
+        norm = self.verdict.norm
+        rows = [self.scores[name] for name in self.ranking(norm)]
+        lows, highs = zip(*(one.interval[norm] for one in rows), strict=True)
+        label = score_head(norm, shown_units(self.verdict.units or ""))
+        return plot_intervals(
+            [one.name for one in rows], [one.score[norm] for one in rows], lows, highs, label=label, ax=ax
+        )

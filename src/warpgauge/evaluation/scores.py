@@ -26,7 +26,7 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.evaluation.comparison import MOST_JOINT_TARGETS, Comparison
 from warpgauge.evaluation.evidence import COPY
 from warpgauge.evaluation.flags import Flag, excluded, undefined
-from warpgauge.evaluation.judge import Judge
+from warpgauge.evaluation.judge import Judge, distances
 from warpgauge.evaluation.regularity import regularity
 from warpgauge.evaluation.result import (
     PRIMARY,
@@ -140,19 +140,44 @@ def scored(judge: Judge, comparison: Comparison, how: Scoring) -> Evaluation:
     methods = [names[k] for k in standing.order if names[k] != comparison.baseline]
     if judge.folds is not None and methods:
         flags += excluded(comparison.part(MOST_JOINT_TARGETS, how.seed).among(methods), float(smallest))
-    further = None
+    further: FurtherAnnotations | None = None
     distinct = [[k for k in group if k not in standing.copy_of] for group in standing.groups]
-    if any(len(group) > 1 for group in distinct):
-        order = [k for group in distinct for k in group]
-        further = further_by_growth(order, standing.win, len(judge.annotations), CAP, int(how.samples))
+    order = [k for group in distinct for k in group]
+    norm = PRIMARY if PRIMARY in standing.best else next(iter(standing.best))
+    best = float(standing.best[norm][order[0]]) if order else 1.0
+    if best < DECISIVE or any(len(group) > 1 for group in distinct):
+        further = further_by_growth(order, standing.win, len(judge.annotations), CAP, int(how.samples), best=best)
     scores = {name: _scores_of(k, judge, comparison, errors, standing, flags, how) for k, name in enumerate(names)}
+    ranked = [names[k] for k in standing.order]
+    verdict = Verdict(
+        tuple(scores[name] for name in (*ranked, *(name for name in names if name not in ranked))),
+        tuple(tuple(names[k] for k in group) for group in standing.groups),
+        is_separated=all(standing.win[standing.order[0], k] >= DECISIVE for k in standing.order[1:]),
+        too_few=judge.too_few,
+        norm=norm,
+        baseline=comparison.baseline,
+        annotations=len(judge.annotations),
+        targets=len(comparison.targets),
+        samples=int(how.samples),
+        region=comparison.scene.region,
+        known=float(comparison.known.mean()),
+        trust=judge.trust if len(judge.annotations) else None,
+        flags=tuple(flags),
+        suspected=judge.suspected,
+        disqualified=judge.disqualified,
+        references=judge.panel,
+        by_transforms=judge.folds is not None,
+        further=further,
+        units=comparison.scene.units,
+        margin=float(how.margin),
+    )
     return Evaluation(
         comparison=comparison,
         judged_by=judge,
         scores=scores,
         norms=tuple(norm_name(p) for p in how.norms),
         win_probability=standing.win,
-        verdict=_verdict(judge, comparison, standing, scores, flags, further, how),
+        verdict=verdict,
         known=comparison.known,
         seed=int(how.seed),
         tolerance=how.tolerance,
@@ -206,7 +231,7 @@ def _drawn(judge: Judge, comparison: Comparison, how: Scoring) -> Errors:
             lengths = judge.heard_errors(truth, part, k, seed)  # of one transform at a time: they are large
             heard = unheard = _summarised(lengths, how)
             if not sure[k]:
-                alone = truth.errors(mapped)
+                alone = distances(truth[0], mapped)
                 unheard = _summarised(alone, how)
                 lengths = _alternating(lengths, alone)
             sizes = _summarised(lengths, how)
@@ -250,22 +275,17 @@ class Standing:
 
     Attributes
     ----------
-    scores : dict of (K,) array
-        By the name of the norm's statistic.
+    scores, best, ranks : dict
+        By the name of the norm, or of the statistic that equals it; ``best`` is the probability (K,) of having the
+        smallest error, that of copies is of all of them together.
     squared : (K,) array
         Expected mean squared error.
     win : (K, K) array
         Probability that the row's transform has a smaller mean squared error than the column's.
-    order : list of int
-        Best first, without transforms that the leak test disqualified.
-    groups : list of list of int
-        Tied ones, best first.
+    order, groups : list
+        Best first, without transforms that the leak test disqualified, and in groups of tied ones.
     copy_of : dict of int
         Near copies, each with the first of them.
-    best : dict of (K,) array
-        Probability of having the smallest error, by norm; that of copies is of all of them together.
-    ranks : dict of RankDistribution
-        By norm.
     """
 
     scores: dict[str, Floats]
@@ -431,43 +451,6 @@ def _scores_of(
         regularity=regularity(transform, comparison.targets) if how.regularity and transform.anywhere else None,
         flags=tuple(flag for flag in flags if flag.transform == names[k]),
         vetted=names[k] in judge.vetted,
-    )
-
-
-def _verdict(
-    judge: Judge,
-    comparison: Comparison,
-    standing: Standing,
-    scores: Mapping[str, TransformScores],
-    flags: Sequence[Flag],
-    further: FurtherAnnotations | None,
-    how: Scoring,
-) -> Verdict:
-    names = list(comparison.transforms)
-    ranked = [names[k] for k in standing.order]
-    rest = [name for name in names if name not in ranked]
-    first = standing.order[:1]
-    return Verdict.of(
-        tuple(scores[name] for name in (*ranked, *rest)),
-        tuple(tuple(names[k] for k in group) for group in standing.groups),
-        is_separated=all(standing.win[first[0], k] >= DECISIVE for k in standing.order[1:]) if first else False,
-        too_few=judge.too_few,
-        norm=PRIMARY if PRIMARY in standing.best else next(iter(standing.best)),
-        baseline=comparison.baseline,
-        annotations=len(judge.annotations),
-        targets=len(comparison.targets),
-        samples=int(how.samples),
-        region=comparison.scene.region,
-        known=float(comparison.known.mean()),
-        trust=judge.trust if len(judge.annotations) else None,
-        flags=tuple(flags),
-        suspected=judge.suspected,
-        disqualified=judge.disqualified,
-        references=judge.panel,
-        by_transforms=judge.folds is not None,
-        further=further,
-        units=comparison.scene.units,
-        margin=float(how.margin),
     )
 
 

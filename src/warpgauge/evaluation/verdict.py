@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from warpgauge.core.annotation_budget import FurtherAnnotations
 from warpgauge.display import counted, joined, length, lines_text, percent, probability, rounded
@@ -80,41 +80,29 @@ class Verdict:
 
     Attributes
     ----------
-    outcome : Outcome
-    best : str or None
-        The transform with the smallest error, where it is the best with a probability of at least 0.95.
     rows : tuple of TransformScores
         Best first; transforms that are not ranked come last.
     groups : tuple of tuple of str
-        The ranking in groups of tied transforms, best first.
-    norm : str
-        That decides and is shown.
-    baseline : str or None
-        Name of the transform that does nothing, where it is among them.
-    annotations, targets, samples : int
+        The ranking, best first, in groups: a transform is in the group of a better one that does not beat it with a
+        probability of at least 0.95, or by more than the margin.
+    is_separated : bool
+        Whether the first transform would be alone in its group without a margin.
     region : str
         What the targets stand for: a code, or words of the caller's own.
     known : float
         Share of the targets that the annotations inform.
-    trust : Trust or None
-        Calibration of the model that made the numbers.
-    flags : tuple of Flag
     suspected, disqualified : frozenset of str
         Transforms that have probably seen annotations, and those that have by the leak test, which are not ranked.
-    references : tuple of str
     by_transforms : bool
         Whether transforms testify; in the paper the annotations alone do.
-    further : FurtherAnnotations or None
-        How many more annotations would decide, where something is undecided.
-    units : str or None
     margin : float
         Smallest difference of two scores that matters, in world units.
     """
 
-    outcome: Outcome
-    best: str | None
     rows: tuple[TransformScores, ...]
     groups: tuple[tuple[str, ...], ...]
+    is_separated: bool
+    too_few: bool
     norm: str
     baseline: str | None
     annotations: int
@@ -132,45 +120,41 @@ class Verdict:
     units: str | None
     margin: float
 
-    @classmethod
-    def of(
-        cls,
-        rows: tuple[TransformScores, ...],
-        groups: tuple[tuple[str, ...], ...],
-        *,
-        is_separated: bool,
-        too_few: bool,
-        **about: Any,
-    ) -> Self:
-        """Return the verdict that rows, best first, and their groups give; ``about`` are the other fields.
-
-        ``is_separated`` says whether the first transform would be alone in its group without a margin.
-        """
-        names = [row.name for row in rows]
-        baseline = about["baseline"] = about["baseline"] if about["baseline"] in names else None
-        copies = {row.name for row in rows if row.copy_of is not None}
-        distinct = [[name for name in group if name not in copies] for group in groups]
-        first = distinct[0] if distinct else []
-        ranked = [name for group in distinct for name in group]
-        methods = [name for name in ranked if name != baseline]
-        leader = next((row.probability_best[about["norm"]] for row in rows if row.name in ranked), 0.0)
-        is_first_alone = len(first) == 1 and leader >= DECISIVE
-        if not about["annotations"]:
+    @property
+    def outcome(self) -> Outcome:
+        """What it says, as a code."""
+        first = self._first
+        if not self.annotations:
             outcome = Outcome.no_annotations
-        elif too_few:
+        elif self.too_few:
             outcome = Outcome.too_few
-        elif not methods:
+        elif not self.methods:
             outcome = Outcome.only_baseline
-        elif len(first) > 1 and is_separated:
+        elif len(first) > 1 and self.is_separated:
             outcome = Outcome.tied_by_margin
-        elif baseline in first:
-            outcome = Outcome.none_better if is_first_alone else Outcome.not_shown_better
-        elif len(methods) == 1:
+        elif self.baseline in first:
+            outcome = Outcome.none_better if self._is_first_alone else Outcome.not_shown_better
+        elif len(self.methods) == 1:
             outcome = Outcome.alone
         else:
-            outcome = Outcome.decided if is_first_alone else Outcome.undecided
-        is_decided = is_first_alone and len(ranked) > 1 and outcome not in (Outcome.no_annotations, Outcome.too_few)
-        return cls(outcome, first[0] if is_decided else None, rows, groups, **about)
+            outcome = Outcome.decided if self._is_first_alone else Outcome.undecided
+        return outcome
+
+    @property
+    def best(self) -> str | None:
+        """The transform with the smallest error, where it is the best with a probability of at least 0.95."""
+        is_told = self.outcome not in (Outcome.no_annotations, Outcome.too_few)
+        return self._first[0] if is_told and len(self.ranked) > 1 and self._is_first_alone else None
+
+    @property
+    def _first(self) -> list[str]:
+        """Names of the first group, copies of an earlier transform left out."""
+        distinct = {row.name for row in self.rows if row.copy_of is None}
+        return [name for name in self.groups[0] if name in distinct] if self.groups else []
+
+    @property
+    def _is_first_alone(self) -> bool:
+        return len(self._first) == 1 and self.ranked[0].probability_best[self.norm] >= DECISIVE
 
     @property
     def decided(self) -> bool:
@@ -178,19 +162,14 @@ class Verdict:
         return self.best is not None
 
     @property
-    def is_too_few(self) -> bool:
-        """Whether there are too few annotations for any estimate."""
-        return self.outcome is Outcome.too_few
-
-    @property
     def is_overconfident(self) -> bool:
         """Whether annotations lie outside their regions too often, so that nothing can be relied on."""
         return self.trust is not None and self.trust.verdict == "overconfident"
 
     @property
-    def region_words(self) -> str:
-        """What the targets stand for, in words."""
-        return region_words(self.region)
+    def target_words(self) -> str:
+        """What errors are averaged over."""
+        return counted(self.targets, "target") + (f" in {region_words(self.region)}" if self.region else "")
 
     @property
     def ranked(self) -> list[TransformScores]:
@@ -204,7 +183,7 @@ class Verdict:
 
     def shown_probability(self, row: TransformScores) -> str:
         """Return the cell of a table with the probability of being best: that of copies is shown once."""
-        if self.is_too_few or row.name in self.disqualified:
+        if self.too_few or row.name in self.disqualified:
             return "-"
         return f"= {row.copy_of}" if row.copy_of is not None else probability(row.probability_best[self.norm])
 
@@ -244,11 +223,12 @@ class Verdict:
             case Outcome.only_baseline:
                 text = "no method, only doing nothing"
             case Outcome.not_shown_better:
-                text = f"not shown that any method is better than doing nothing{self._more()}"
+                text = f"not shown that any method is better than doing nothing{self._rest() or self._more()}"
             case Outcome.tied_by_margin:
                 tied = [self._doubted(row) for row in self.ranked if row.name in self.groups[0]]
                 more = [f"{len(tied) - _MOST_NAMED} more"] if len(tied) > _MOST_NAMED else []
-                text = f"{joined([*tied[:_MOST_NAMED], *more])}, equal within {length(self.margin, self.units)}"
+                equal = f"equal within {length(self.margin, self.units)}"
+                text = f"{joined([*tied[:_MOST_NAMED], *more])}, {equal}{self._rest()}"
             case Outcome.undecided:
                 text = self._candidates()
             case _:
@@ -282,29 +262,32 @@ class Verdict:
         """Return which methods may be the best, what the rest of the probability is, and how many answers decide."""
         likeliest = sorted(self.ranked, key=lambda row: -row.probability_best[self.norm])
         likely = [row for row in likeliest[:_MOST_NAMED] if row.probability_best[self.norm] >= _WORTH_NAMING]
-        rest = 1 - sum(row.probability_best[self.norm] for row in self.ranked)
-        is_open = bool(self.references) and rest >= _WORTH_NAMING
-        if len(likely) < (1 if is_open else 2):
+        rest = self._rest()
+        if len(likely) < (1 if rest else 2):
             likely = likeliest[:2]
         named = [
             f"{self._doubted(row)} ({probability(row.probability_best[self.norm])})"
             for row in self.ranked
             if row in likely
         ]
-        text = f"not decided: {joined(named, 'or')}"
-        if is_open:
-            return f"{text}; the other {rest:.2f} depends on whether methods have seen the landmarks"
-        return text + self._more()
+        return f"not decided: {joined(named, 'or')}{rest or self._more()}"
+
+    def _rest(self) -> str:
+        """Return what the rest of the probability depends on, where there is any: beside references."""
+        rest = 1 - sum(row.probability_best[self.norm] for row in self.ranked)
+        if not self.references or rest < _WORTH_NAMING:
+            return ""
+        return f"; the other {rest:.2f} depends on whether methods have seen the landmarks"
 
     def _more(self) -> str:
         if self.further is None:
             return ""
-        if self.further.best:
-            return f"; about {self.further.best} more annotations would probably do"
-        return f"; over {self.further.cap} more annotations needed"
+        if self.further.best is None:
+            return f"; over {self.further.cap} more annotations needed"
+        return f"; about {counted(self.further.best, 'more annotation')} would probably do"
 
     def _error(self) -> str:
-        if self.is_too_few or not self.ranked:
+        if self.too_few or not self.ranked:
             return ""
         best = self.ranked[0]
         before = next((row for row in self.rows if row.name == self.baseline), None)
@@ -318,7 +301,7 @@ class Verdict:
         return "no registration" if row.name == self.baseline else row.name
 
     def _next(self) -> str:
-        if self.is_too_few:
+        if self.too_few:
             return ""
         rest = [row for row in self.ranked[1:] if row.name != self.baseline]
         if not rest:
@@ -332,7 +315,7 @@ class Verdict:
         if not self.annotations:
             return ""
         parts = [counted(self.annotations, "annotation")]
-        if not self.is_too_few:
+        if not self.too_few:
             warning = " (most is extrapolated)" if self.known < HALF else ""
             parts = [f"{parts[0]}, informing {percent(self.known)} of the targets{warning}"]
         if self.references:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
     scores = [evaluation.scores[name] for name in evaluation.ranking(norm)]
     figure, axes = _rows([one.name for one in scores], label)
     start = 0
-    for at, group in enumerate(evaluation.tied):
+    for at, group in enumerate(evaluation.verdict.groups):
         if at % 2 == 0:
             axes.axhspan(start - 0.5, start + len(group) - 0.5, color=_SHADE, zorder=0)
         start += len(group)
@@ -61,7 +61,7 @@ def intervals(evaluation: Evaluation, norm: str, label: str) -> Any:
                 ha="right", va="center", fontsize=9, color=_GREY,
             )  # fmt: skip
             continue
-        _interval(axes, row, one.score[norm], (low, high), _GREY if one.name == evaluation.baseline else _BLUE)
+        _interval(axes, row, one.score[norm], (low, high), _GREY if one.name == evaluation.verdict.baseline else _BLUE)
         if one.landmark[norm] is not None:
             axes.plot(one.landmark[norm], row, "D", color=_RED, markerfacecolor="none", markersize=7, zorder=3)
     axes.set_xlim(0, end)
@@ -77,25 +77,6 @@ def mean_ranks(names: Sequence[str], means: Sequence[float], bounds: Sequence[tu
     for row, (mean, ends) in enumerate(zip(means, bounds, strict=True)):
         _interval(axes, row, mean, ends)
     axes.set_xlim(0.9, len(names) + 0.1)
-    return figure
-
-
-def boxes(errors: Mapping[str, Floats], label: str, tolerance: float | None = None) -> Any:
-    """Draw box plots of errors over the targets; whiskers from 5 to 95 %."""
-    figure, axes = _rows(list(errors), label)
-    drawn = axes.boxplot(
-        list(errors.values()), orientation="horizontal", positions=range(len(errors)), widths=0.55, whis=(5, 95),
-        showfliers=False, patch_artist=True, medianprops={"color": "black", "linewidth": 1.6}, manage_ticks=False,
-    )  # fmt: skip
-    for box in drawn["boxes"]:
-        box.set(facecolor="#BFD9EA", edgecolor=_BLUE)
-    if tolerance is not None:
-        axes.axvline(tolerance, color=_RED, linestyle="--", linewidth=1.3)
-        axes.annotate(
-            f"tolerance {tolerance:g}", (tolerance, 1), xycoords=("data", "axes fraction"), xytext=(4, -2),
-            textcoords="offset points", fontsize=9, color="#9A4300", va="top",
-        )  # fmt: skip
-    axes.set_xlim(left=0)
     return figure
 
 

@@ -38,21 +38,16 @@ class Compared:
     """The error score e(x) of each transform on the grid."""
     grid: Grid
     annotations: Annotations
-    _image: Floats
-    _entropy: Floats
-    _limits: tuple[float, float]
+    picture: Picture
+    """One map per method, faded and hatched where the annotations say little."""
 
     def table(self) -> Any:
         """Return the scores as a pandas table."""
         return self.evaluation.to_dataframe()
 
     def plot(self, **options: Any) -> Any:
-        """Draw one map per method, faded and hatched where the annotations say little; return matplotlib's figure."""
-        picture = Picture(
-            self.maps, self.grid, image=self._image, entropy=self._entropy, limits=self._limits,
-            points=self.annotations.fixed_points,
-        )  # fmt: skip
-        return map_picture(picture, **options)
+        """Draw the maps; return matplotlib's figure."""
+        return map_picture(self.picture, **options)
 
     def _repr_html_(self) -> str:
         stream = io.BytesIO()
@@ -128,8 +123,11 @@ def compare(
     axes = zip(grid.shape, coarse.shape, strict=True)
     rows = [np.linspace(0, size - 1, fewer).round().astype(int) for size, fewer in axes]
     below = displayable(samples[tuple(np.ix_(*rows))])
-    limits = entropy_limits(posterior, pixel=grid.pixel)
-    return Compared(evaluation, maps, coarse, annotations, below, entropy_map(posterior, coarse), limits)
+    picture = Picture(
+        maps, coarse, image=below, entropy=entropy_map(posterior, coarse), points=annotations.fixed_points,
+        limits=entropy_limits(posterior, pixel=grid.pixel),
+    )  # fmt: skip
+    return Compared(evaluation, maps, coarse, annotations, picture)
 
 
 def _opened(image: Any, spacing: Any, units: Units | None) -> Any:

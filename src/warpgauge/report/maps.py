@@ -5,7 +5,7 @@ The errors come from the draws that the scores count over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from scipy import ndimage
 
 from warpgauge.core.arrays import Floats
 from warpgauge.evaluation import Evaluation
-from warpgauge.evaluation.comparison import mapped
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
 from warpgauge.maps import (
@@ -55,8 +54,6 @@ class MethodMaps:
     """Entropies between which a place counts as partly known."""
     fixed: NDArray[Any] | None = None
     """The fixed image on the grid, in [0, 1]."""
-    checked: Floats | None = None
-    """Points of the checkerboards, mapped by the best method."""
     labels: NDArray[np.int64] | None = None
     """Regions of the model on the grid."""
 
@@ -91,9 +88,7 @@ def method_maps(
     grid: Grid,
     *,
     fixed: Image | None = None,
-    checked: bool = False,
     elements: int | None = None,
-    progress: Callable[[str], None] | None = None,
 ) -> MethodMaps:
     """Make the maps of a report.
 
@@ -104,57 +99,41 @@ def method_maps(
         That of the fixed image; it is coarsened.
     fixed : Image, optional
         Shown below the maps.
-    checked : bool
-        Whether the best method is also mapped for the checkerboards, in the same call.
     elements : int, optional
         Along the longest axis: 256 in 2D and 64 in 3D by default.
-    progress : callable, optional
-        Called with a word or two before each step.
     """
-    say = progress or (lambda _: None)
     posterior = evaluation.posterior
     missing = evaluation.comparison.scene.missing
     nodes = picture_grid(grid, elements or _ELEMENTS[grid.d])
     coarse = picture_grid(grid, _ERROR_NODES[grid.d])
-    say("uncertainty")
     entropy = entropy_map(posterior, nodes)
     deviation = masked(standard_deviation_map(posterior, nodes), nodes, missing)
-    say("expected errors")
-    best = best_method(evaluation)
-    known = {}
-    shown = None
-    if checked and best is not None:
-        points = coarse.points()
-        together = np.concatenate([points, picture_grid(grid, _CHECKED_ELEMENTS[grid.d]).points()])
-        values = mapped([evaluation.transforms[best]], together)[0]
-        known = {best: values[: len(points)]}
-        shown = values[len(points) :]
     labels = region_labels(posterior, nodes)
     coarse_labels = region_labels(posterior, coarse)
     expected = {
         name: masked(spread_over(coarse, nodes, coarse_labels, labels, values), nodes, missing)
-        for name, values in _expected_errors(evaluation, coarse, known).items()
+        for name, values in _expected_errors(evaluation, coarse).items()
     }
     below = None if fixed is None else displayable(warped_image(fixed, lambda points: points, nodes))
     limits = entropy_limits(posterior, pixel=grid.pixel)
-    return MethodMaps(nodes, expected, entropy, deviation, limits, below, shown, labels)
+    return MethodMaps(nodes, expected, entropy, deviation, limits, below, labels)
 
 
-def _expected_errors(evaluation: Evaluation, grid: Grid, known: Mapping[str, Floats]) -> dict[str, Floats]:
+def _expected_errors(evaluation: Evaluation, grid: Grid) -> dict[str, Floats]:
     """Return the median error of each method at the elements of a grid, best first; tables of points have none."""
-    compared = evaluation.comparison.over(grid.points(), known)
+    compared = evaluation.comparison.over(grid.points())
     draws = evaluation.judged_by.error_draws(compared, _SAMPLES)
     errors = {}
     for (name, one), values, drawn in zip(compared.transforms.items(), compared.values.targets, draws, strict=True):
         if one.anywhere:
             errors[name] = np.where(np.isnan(values).any(axis=1), np.nan, np.median(drawn, axis=0))
-    return {name: errors[name] for name in evaluation.ranking(evaluation.norm) if name in errors}
+    return {name: errors[name] for name in evaluation.ranking(evaluation.verdict.norm) if name in errors}
 
 
 def best_method(evaluation: Evaluation) -> str | None:
     """Return the best method beside the baseline whose values are known anywhere."""
-    for name in evaluation.ranking(evaluation.norm):
-        if name != evaluation.baseline and evaluation.transforms[name].anywhere:
+    for name in evaluation.ranking(evaluation.verdict.norm):
+        if name != evaluation.verdict.baseline and evaluation.transforms[name].anywhere:
             return name
     return None
 
@@ -186,7 +165,7 @@ def first_shown(names: list[str], baseline: str | None) -> list[str]:
 
 def map_pictures(maps: MethodMaps, evaluation: Evaluation) -> dict[str, Any]:
     """Return the maps of the methods side by side, in the order of their ranks, as pictures of a page."""
-    baseline = evaluation.baseline
+    baseline = evaluation.verdict.baseline
     posterior = evaluation.posterior
     points = posterior.annotations.fixed_points
     names = first_shown(list(maps.expected), baseline)
@@ -205,10 +184,7 @@ def map_pictures(maps: MethodMaps, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def checkerboards(fixed: Image, moving: Image, name: str, transform: Any) -> Picture:
-    """Return two panels: the moving image where it lies, and as a method puts it, in turn with the fixed one.
-
-    ``transform`` is the method's, or the points that it has mapped for `MethodMaps.checked`.
-    """
+    """Return two panels: the moving image where it lies, and as a method puts it, in turn with the fixed one."""
     grid = picture_grid(fixed.grid, _CHECKED_ELEMENTS[fixed.grid.d])
 
     def grey(image: Image, points: Any) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpgauge._version import __version__
-from warpgauge.display import fact, percent, probability, rounded
+from warpgauge.display import percent, probability, rounded
 from warpgauge.errors import InvalidInputError, MissingExtraError, install_advice
 from warpgauge.maps import picture_bytes
 
@@ -101,9 +101,11 @@ def _flattened(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
     for name, value in pairs.items():
         if isinstance(value, Mapping):
             rows += _flattened(value, f"{prefix}{name}.")
+        elif isinstance(value, (list, tuple)):
+            between = " " if name == "assumptions" else ", "  # these are sentences
+            rows.append((f"{prefix}{name}", between.join(map(str, value))))
         else:
-            empty = isinstance(value, (list, tuple)) and not value
-            rows.append((f"{prefix}{name}", "" if empty else fact(name, value, str)))
+            rows.append((f"{prefix}{name}", str(value)))
     return rows
 
 

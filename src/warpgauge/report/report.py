@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,9 +17,9 @@ import numpy as np
 from warpgauge.core.arrays import Floats
 from warpgauge.core.process import Posterior
 from warpgauge.display import counted, csv_table, joined, rounded, shown_units
-from warpgauge.errors import InvalidInputError
-from warpgauge.evaluation import AuditVerdict, Evaluation, Interval, Trust, evaluate_project, project_audit
-from warpgauge.evaluation.result import score_head, score_words
+from warpgauge.evaluation import AuditVerdict, Evaluation, Interval, Trust, Verdict, evaluate_project, project_audit
+from warpgauge.evaluation.result import score_head
+from warpgauge.evaluation.verdict import region_words
 from warpgauge.io.files import plain, replace_text
 from warpgauge.io.images import Image
 from warpgauge.io.transforms import Transform
@@ -33,7 +33,6 @@ from warpgauge.report.page import (
     Table,
     chart,
     count_cell,
-    download,
     facts,
     number_cell,
     photograph,
@@ -48,7 +47,6 @@ from warpgauge.session.agreement import Agreement, RaterSummary
 from warpgauge.session.control_questions import RaterCertificate, rater_certificates
 
 SCHEMA = 3
-_SAMPLES = 200
 _MOST_NAMED = 6
 # Characters of headings that fit the page side by side.
 _MOST_LEVEL = 80
@@ -64,12 +62,9 @@ class Report:
     """Shown below the maps; both images as a checkerboard, and their hashes and frames are listed."""
     moving: Image | None = None
     title: str = "Registration report"
-    labels: Sequence[str] = ()
-    """Names of the annotations; as the comparison calls them by default."""
     project: Mapping[str, Any] = field(default_factory=dict)
-    """Further names and values to be listed, as settings, and hashes of files."""
+    """Further names and values to be listed, as settings."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    hashes: Mapping[str, str] = field(default_factory=dict)
     agreement: Agreement | None = None
     """The raters beside each other, where there are several."""
     certificates: Mapping[str, RaterCertificate] = field(default_factory=dict)
@@ -77,15 +72,15 @@ class Report:
     audit: AuditVerdict | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def __post_init__(self) -> None:
-        count = len(self.evaluation.posterior.annotations)
-        if self.labels and len(self.labels) != count:
-            raise InvalidInputError(f"{len(self.labels)} labels were given for {count} annotations.")
+    @property
+    def verdict(self) -> Verdict:
+        """What the evaluation says."""
+        return self.evaluation.verdict
 
     @property
     def units(self) -> str:
         """World unit, as it is written beside numbers."""
-        return shown_units(self.evaluation.units or ("px" if self.fixed is None else self.fixed.grid.units))
+        return shown_units(self.verdict.units or ("px" if self.fixed is None else self.fixed.grid.units))
 
     @property
     def images(self) -> dict[str, Image]:
@@ -95,12 +90,12 @@ class Report:
     @property
     def transforms(self) -> dict[str, Transform]:
         """All transforms that are ranked, best first."""
-        return {name: self.evaluation.transforms[name] for name in self.evaluation.ranking(self.evaluation.norm)}
+        return {name: self.evaluation.transforms[name] for name in self.evaluation.ranking(self.verdict.norm)}
 
     @property
     def methods(self) -> list[str]:
         """Names best first, without the baseline."""
-        return [name for name in self.transforms if name != self.evaluation.baseline]
+        return [name for name in self.transforms if name != self.verdict.baseline]
 
     @cached_property
     def marks(self) -> Counter[str]:
@@ -120,17 +115,6 @@ class Report:
         return has_grid and any(one.anywhere for one in self.evaluation.transforms.values())
 
     @cached_property
-    def errors(self) -> dict[str, Floats]:
-        """Median error of each method at the targets, of many at random parts of them, best method first."""
-        judge = self.evaluation.judged_by
-        medians = [
-            np.stack([np.median(drawn, axis=0) for drawn in judge.error_draws(part, _SAMPLES)])
-            for part in self.evaluation.comparison.parts(seed=0)
-        ]
-        by_name = dict(zip(self.evaluation.scores, np.concatenate(medians, axis=1), strict=True))
-        return {name: by_name[name] for name in self.transforms}
-
-    @cached_property
     def landmark_errors(self) -> dict[str, Floats]:
         """Distance of each method from each annotated match, best first; NaN outside its domain.
 
@@ -147,13 +131,13 @@ class Report:
     def annotation_rows(self) -> list[dict[str, Any]]:
         """A row for each annotation: points, uncertainty, and how well the others predict it."""
         annotations = self.evaluation.posterior.annotations
-        trust = self.evaluation.trust
+        trust = self.verdict.trust
         sd = np.sqrt(np.trace(annotations.covariances, axis1=1, axis2=2) / annotations.d)
-        flagged = {flag.row for flag in self.evaluation.flags if flag.row is not None}
+        flagged = {flag.row for flag in self.verdict.flags if flag.row is not None}
         return [
             {
                 "number": row + 1,
-                "label": str(self.labels[row]) if self.labels else self.evaluation.comparison.label(row),
+                "label": self.evaluation.comparison.label(row),
                 "fixed": annotations.fixed_points[row].tolist(),
                 "moving": annotations.moving_points[row].tolist(),
                 "covariance": annotations.covariances[row].tolist(),
@@ -175,18 +159,18 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as plain values, None for what is not a number."""
         found = self.evaluation
+        told = self.verdict
         numbers: dict[str, Any] = plain(
             {
                 "schema": SCHEMA,
                 "title": self.title,
                 "created": self.created.isoformat(),
                 "units": self.units,
-                "norm_shown": found.norm,
+                "norm_shown": told.norm,
                 "evaluation": found.to_dict(),
-                "trust": None if found.trust is None else found.trust.to_dict(),
-                "errors_at_targets": {name: _quantiles(values) for name, values in self.errors.items()},
+                "trust": None if told.trust is None else told.trust.to_dict(),
                 "errors_at_annotations": self.landmark_errors,
-                "targets": {"count": found.targets, "region": found.region, "judged": found.verdict.known},
+                "targets": {"count": told.targets, "region": region_words(told.region), "judged": told.known},
                 "maps": None if self.maps is None else self.maps.summary(),
                 "annotations": self.annotation_rows,
                 "audit": None if self.audit is None else self.audit.to_dict(),
@@ -198,21 +182,13 @@ class Report:
                 "images": {name: image.summary() for name, image in self.images.items()},
                 "project": self.project,
                 "settings": self.settings,
-                "hashes": self.hashes,
                 "versions": versions(),
             }
         )  # fmt: skip
         return numbers
 
 
-def write_report(
-    out_html: str | os.PathLike[str],
-    evaluation: Evaluation,
-    *,
-    maps: MethodMaps | bool = True,
-    progress: Callable[[str], None] | None = None,
-    **shown: Any,
-) -> Path:
+def write_report(out_html: str | os.PathLike[str], evaluation: Evaluation, *, maps: bool = True, **shown: Any) -> Path:
     """Write a report: the verdict first, then what it rests on. Returns the HTML file, which refers to no other.
 
     Parameters
@@ -222,25 +198,17 @@ def write_report(
         ``...-landmarks.csv``.
     evaluation : Evaluation
         From `warpgauge.evaluate` or `warpgauge.evaluate_project`.
-    maps : MethodMaps or bool
-        True makes them where the fixed image is given; False leaves them out.
-    progress : callable, optional
-        Called with a word or two before each step.
+    maps : bool
+        Whether maps are made where the fixed image is given.
     **shown
         What is shown beside the evaluation, as :class:`Report` takes it: ``fixed`` and ``moving`` images, ``title``,
-        ``labels``, ``project``, ``settings``, ``hashes``, ``agreement``, ``certificates``, ``audit`` and ``created``.
+        ``project``, ``settings``, ``agreement``, ``certificates``, ``audit`` and ``created``.
     """
     file = report_path(out_html)
-    say = progress or (lambda _: None)
     report = Report(evaluation, **shown)
-    if isinstance(maps, MethodMaps):
-        report = replace(report, maps=maps)
-    elif maps and report.can_be_mapped:
+    if maps and report.can_be_mapped:
         assert report.fixed is not None
-        checked = report.moving is not None
-        made = method_maps(evaluation, report.fixed.grid, fixed=report.fixed, checked=checked, progress=say)
-        report = replace(report, maps=made)
-    say("page")
+        report = replace(report, maps=method_maps(evaluation, report.fixed.grid, fixed=report.fixed))
     numbers = json.dumps(report.to_dict(), indent=2, allow_nan=False, ensure_ascii=False, default=str)
     replace_text(file.with_suffix(".json"), numbers)
     landmark_file = file.with_name(f"{file.stem}-landmarks.csv")
@@ -248,6 +216,7 @@ def write_report(
         replace_text(landmark_file, _landmark_csv(report))
     else:
         landmark_file.unlink(missing_ok=True)  # of an earlier report
+    verdict = evaluation.verdict
     text = rendered(
         "page.html",
         folder="report",
@@ -255,15 +224,15 @@ def write_report(
         sections=_sections(report),
         report=report,
         found=evaluation,
-        trust=evaluation.trust,
+        trust=verdict.trust,
         units=report.units,
-        score=score_words(evaluation.norm),
+        score=score_head(verdict.norm),
         compared=joined(report.methods) if len(report.methods) <= _MOST_NAMED else f"{len(report.methods)} methods",
         version=versions()["warpgauge"],
         without=_without_flagged(report),
         results=_results(report),
         maps=None if report.maps is None else map_pictures(report.maps, evaluation),
-        calibration=None if evaluation.trust is None else _calibration(evaluation.trust),
+        calibration=None if verdict.trust is None else _calibration(verdict.trust),
         landmarks=_landmarks(report),
         raters=_raters(report),
         provenance=_provenance(report),
@@ -325,24 +294,20 @@ def _sections(report: Report) -> dict[str, str]:
 def _results(report: Report) -> dict[str, Any]:
     """Return the table of scores, the charts and the checkerboards."""
     found = report.evaluation
-    norm = report.evaluation.norm
+    norm = report.verdict.norm
     units = report.units
     best = found.verdict.rows[0]
     overlaid = best_method(found)
     overlay = None
     if overlaid is not None and report.fixed is not None and report.moving is not None:
-        checked = None if report.maps is None else report.maps.checked
-        after = report.transforms[overlaid] if checked is None else checked
-        overlay = photograph(map_picture(checkerboards(report.fixed, report.moving, overlaid, after)), dpi=150)
-    label = f"expected distance from the true match ({units})"
+        boards = checkerboards(report.fixed, report.moving, overlaid, report.transforms[overlaid])
+        overlay = photograph(map_picture(boards), dpi=150)
     return {
         "scores": _score_table(report),
         "best": best.name,
         "error": _spread(best.score[norm], best.interval[norm]),
         "intervals": chart(charts.intervals(found, norm, score_head(norm, units))),
         "wins": chart(charts.wins(found, norm)) if len(report.methods) > 1 else None,
-        "boxes": chart(charts.boxes(report.errors, label, found.tolerance)) if report.errors else None,
-        "medians": "; ".join(f"{name}: {rounded(float(np.median(one)))}" for name, one in report.errors.items()),
         "overlaid": overlaid,
         "overlay": overlay,
     }
@@ -351,21 +316,22 @@ def _results(report: Report) -> dict[str, Any]:
 def _score_table(report: Report) -> Table:
     """Return the table of scores, best method first."""
     found = report.evaluation
-    norm = report.evaluation.norm
+    verdict = report.verdict
+    norm = verdict.norm
     units = report.units
     heads = ["method", "rank", score_head(norm, units), "90 % interval from", "to", "probability of being best",
              f"at landmarks ({units})", f"90th percentile ({units})", "outside its domain"]  # fmt: skip
     if found.tolerance is not None:
         heads.append(f"targets above {found.tolerance:g} {units}")
     rows = []
-    for place, one in enumerate(found.verdict.rows, 1):
+    for place, one in enumerate(verdict.rows, 1):
         low, high = one.interval[norm]
         cells = [
             count_cell(place),
             number_cell(one.score[norm]),
             number_cell(low),
             number_cell(high),
-            Cell("as its copy" if one.copy_of else found.verdict.shown_probability(one), one.probability_best[norm]),
+            Cell("as its copy" if one.copy_of else verdict.shown_probability(one), one.probability_best[norm]),
             number_cell(one.landmark[norm]),
             _interval_cell(one.statistics.get("p90")),
             share_cell(one.outside),
@@ -375,12 +341,13 @@ def _score_table(report: Report) -> Table:
             ends = f"{share_cell(above.low).text} to {share_cell(above.high).text}"
             cells.append(Cell(f"{share_cell(above.median).text} ({ends})", above.median))
         rows.append((one.name, cells))
+    known = counted(verdict.annotations, "annotation")
     caption = (
-        f"Errors over {found.targets} targets, estimated from {counted(found.annotations, 'annotation')}; best first. "
-        f"90 % intervals in brackets ({found.samples} samples, seed {found.seed})."
+        f"Errors over {verdict.targets} targets, estimated from {known}; best first. "
+        f"90 % intervals in brackets ({verdict.samples} samples, seed {found.seed})."
     )
-    flagged = frozenset(flag.transform for flag in found.flags if flag.transform is not None)
-    return Table(caption, heads, rows, flagged=flagged, baseline=found.baseline, name="scores")
+    flagged = frozenset(flag.transform for flag in verdict.flags if flag.transform is not None)
+    return Table(caption, heads, rows, flagged=flagged, baseline=verdict.baseline, name="scores")
 
 
 def _spread(middle: float, ends: tuple[float, float]) -> str:
@@ -396,7 +363,7 @@ def _without_flagged(report: Report) -> Table | None:
     """Return the scores with and without the annotations that are flagged as gross errors."""
     found = report.evaluation
     other = report.evaluation.without_flagged
-    norm = report.evaluation.norm
+    norm = report.verdict.norm
     if other is None:
         return None
     rows = []
@@ -407,12 +374,13 @@ def _without_flagged(report: Report) -> Table | None:
             cells.append(Cell(_spread(score.score[norm], score.interval[norm]), score.score[norm]))
             cells.append(Cell(one.verdict.shown_probability(score), score.probability_best[norm]))
         rows.append((name, cells))
+    every = report.verdict.annotations
     heads = (f"error ({report.units})", "probability of being best")
     return Table(
-        f"Errors from all {found.annotations} annotations, and from the {other.annotations} that are not flagged.",
+        f"Errors from all {every} annotations, and from the {other.verdict.annotations} that are not flagged.",
         ("method", *heads, *(f"without: {head}" for head in heads)),
         rows,
-        baseline=found.baseline,
+        baseline=found.verdict.baseline,
         name="without-flagged",
     )
 
@@ -437,15 +405,14 @@ def _calibration(trust: Trust) -> dict[str, Any]:
     }
 
 
-def _landmarks(report: Report) -> dict[str, Any] | None:
-    """Return the distances between each annotated match and where each method puts it, as a table and as CSV."""
+def _landmarks(report: Report) -> Table | None:
+    """Return the distances between each annotated match and where each method puts it."""
     errors = report.landmark_errors
     rows = report.annotation_rows
     units = report.units
     if not rows:
         return None
-    baseline = report.evaluation.baseline
-    shown = first_shown(list(errors), baseline)
+    shown = first_shown(list(errors), report.verdict.baseline)
     listed = []
     for at, row in enumerate(rows):
         remark = "far from all good methods" if row["flagged"] else "contradicts the others" if row["outlier"] else ""
@@ -455,7 +422,7 @@ def _landmarks(report: Report) -> dict[str, Any] | None:
         listed.append((row["label"], [point, *distances, *figures, text_cell(remark)]))
     left = len(errors) - len(shown)
     more = f" {left} further methods are in the CSV." if left else ""
-    table = Table(
+    return Table(
         f"{counted(len(rows), 'annotation')}: distance in {units} between the expert's match and where a method maps "
         "the point, best method first; the standard deviation that the expert stated; and the residual from models "
         f"that do not know the annotation, divided by its expected size.{more}",
@@ -466,20 +433,6 @@ def _landmarks(report: Report) -> dict[str, Any] | None:
         folded=len(listed) > MOST_OPEN,
         upright=sum(map(len, shown)) > _MOST_LEVEL,
     )
-    middles = []
-    for name, one in errors.items():
-        known = one[np.isfinite(one)]
-        sizes = [np.median(known), np.sqrt(np.mean(np.square(known))), known.max()] if known.size else [np.nan] * 3
-        middles.append((name, [number_cell(_known(size)) for size in sizes]))
-    summary = Table(
-        f"Distance in {units} between the experts' matches and where a method maps the points; best method first.",
-        ("method", "median", "root mean square", "largest"),
-        middles,
-        baseline=baseline,
-        name="landmark-summary",
-    )
-    csv = download(_landmark_csv(report), "text/csv") if errors else None
-    return {"summary": summary if errors else None, "table": table, "csv": csv}
 
 
 def _landmark_csv(report: Report) -> str:
@@ -541,7 +494,7 @@ def _certificates(report: Report) -> Table:
 def _provenance(report: Report) -> dict[str, Any]:
     """Return settings, model, images, hashes, versions, seeds, and how each transform was read."""
     found = report.evaluation
-    seeds = {"posterior samples": found.samples, "seed": found.seed, "targets": found.targets,
+    seeds = {"posterior samples": found.verdict.samples, "seed": found.seed, "targets": found.verdict.targets,
              "tolerance": found.tolerance, "norms": list(found.norms)}  # fmt: skip
     transforms = []
     for name, one in report.transforms.items():
@@ -558,7 +511,6 @@ def _provenance(report: Report) -> dict[str, Any]:
             facts("Settings of the evaluation", {**seeds, **report.settings}),
             *images,
         ],
-        "hashes": facts("SHA-256 of the input files", report.hashes) if report.hashes else None,
         "versions": facts("Programs and libraries", versions()),
     }
 
@@ -578,9 +530,3 @@ def _model(posterior: Posterior) -> dict[str, Any]:
         "weights_learned": prior.fit is not None,
         "isotropic_noise": posterior.isotropic,
     }
-
-
-def _quantiles(values: Floats) -> dict[str, float]:
-    names = {"p5": 5, "p25": 25, "median": 50, "p75": 75, "p95": 95}
-    found = {name: float(np.percentile(values, q)) for name, q in names.items()}
-    return {**found, "mean": float(values.mean()), "max": float(values.max())}

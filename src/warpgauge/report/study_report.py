@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpgauge.display import rounded, shown_units
+from warpgauge.display import rounded
 from warpgauge.evaluation.result import score_head
 from warpgauge.io.files import plain, replace_text
 from warpgauge.report import charts
@@ -35,41 +34,16 @@ from warpgauge.study import StudyResult, columns
 from warpgauge.study.result import INTERVAL
 
 _SIGNIFICANT = 0.05
+_UNITS = "world units"
 # With more cases (pairs times methods) than this the numbers are not put into the leaderboard: study.json has them.
 MOST_CASES = 2000
 
 
-def write_study_report(
-    out_html: str | os.PathLike[str],
-    result: StudyResult,
-    *,
-    title: str | None = None,
-    units: str = "world units",
-    hashes: Mapping[str, str] | None = None,
-    created: datetime | None = None,
-) -> Path:
-    """Write the report of a study, and all its numbers to the same name with ``.json``. Returns the HTML file.
-
-    Parameters
-    ----------
-    out_html : path
-        Ends in ``.html``.
-    result : StudyResult
-        From `warpgauge.study.run_study`.
-    title : str, optional
-        The study's name by default.
-    units : str
-        What one world unit is, where all pairs share it.
-    hashes : mapping, optional
-        Hashes of the input files.
-    created : datetime, optional
-        Now by default.
-    """
+def write_study_report(out_html: str | os.PathLike[str], result: StudyResult) -> Path:
+    """Write the report of a study, and all its numbers to the same name with ``.json``. Returns the HTML file."""
     file = report_path(out_html)
-    when = created or datetime.now(UTC)
-    unit = shown_units(units)
-    about = {"created": when.isoformat(), "units": unit, "hashes": dict(hashes or {}), "versions": versions()}
-    numbers = plain({**result.to_dict(), **about})
+    now = datetime.now(UTC)
+    numbers = plain({**result.to_dict(), "created": now.isoformat(), "versions": versions()})
     replace_text(file.with_suffix(".json"), json.dumps(numbers, indent=2, allow_nan=False, ensure_ascii=False))
     sections = {"methods": "Which method is best?"}
     pairs = {"pairs": "Can these numbers be trusted?"}
@@ -83,54 +57,46 @@ def write_study_report(
     text = rendered(
         "page.html",
         folder="study",
-        title=str(title or result.study.name),
+        title=str(result.study.name),
         # Where a model is overconfident, that stands before any ranking.
         sections=(pairs | sections if result.untrusted else sections | pairs)
         | {"cases": "All cases", "provenance": "How it was made"},
         result=result,
-        when=f"{when:%Y-%m-%d %H:%M} {when.tzname() or ''}",
+        when=f"{now:%Y-%m-%d %H:%M} UTC",
         numbers_file=file.with_suffix(".json").name,
-        methods=_method_table(result, columns.REPORT, unit, caption, "methods-table"),
+        methods=_method_table(result, columns.REPORT, caption, "methods-table"),
         mean_ranks=chart(charts.mean_ranks(names, [one.mean_rank for one in result.methods], bounds)),
         rank_matrix=rank_matrix,
-        tests=_tests(result, unit),
+        tests=_tests(result),
         pairs=_pairs(result),
-        cases=_cases(result, unit),
-        provenance=_provenance(result, hashes or {}),
+        cases=_cases(result),
+        provenance=_provenance(result),
     )
     replace_text(file, text)
     return file
 
 
-def write_leaderboard(
-    out_html: str | os.PathLike[str],
-    result: StudyResult,
-    *,
-    title: str | None = None,
-    units: str = "world units",
-    created: datetime | None = None,
-) -> Path:
+def write_leaderboard(out_html: str | os.PathLike[str], result: StudyResult) -> Path:
     """Write a leaderboard: rank with the range of ranks that the data allow, scores with intervals, official figures.
 
-    Parameters are those of `write_study_report`; the numbers are part of the page. Returns the HTML file.
+    The numbers are part of the page. Returns the HTML file.
     """
     file = report_path(out_html)
-    unit = shown_units(units)
     few = len(result.outcomes) * len(result.methods) <= MOST_CASES
     numbers = result.to_json() if few else ""
     groups = [
-        _method_table(part, columns.LEADERBOARD, unit, f"{name}: {part.extent}", f"group-{number}")
+        _method_table(part, columns.LEADERBOARD, f"{name}: {part.extent}", f"group-{number}")
         for number, (name, part) in enumerate(result.groups.items(), 1)
     ]
     text = rendered(
         "leaderboard/page.html",
         folder="leaderboard",
-        title=str(title or result.study.name),
+        title=str(result.study.name),
         sections={"ranking": "Leaderboard"},
         result=result,
-        when=f"{created or datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        when=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         level=f"{INTERVAL:.0%}",
-        methods=_method_table(result, columns.LEADERBOARD, unit, f"{result.extent}, best first.", "leaderboard"),
+        methods=_method_table(result, columns.LEADERBOARD, f"{result.extent}, best first.", "leaderboard"),
         groups=groups,
         csv=download(result.to_csv(), "text/csv"),
         json=download(numbers, "application/json") if few else None,
@@ -140,14 +106,14 @@ def write_leaderboard(
     return file
 
 
-def _method_table(result: StudyResult, place: str, units: str, caption: str, name: str) -> Table:
+def _method_table(result: StudyResult, place: str, caption: str, name: str) -> Table:
     """Return the columns that a page shows of each method, best first, and of the identity."""
     kinds = [one.unit for one in columns.shown(result, place)][1:]
     rows = []
     for head, *values in columns.cells(result, place):
         rows.append((head, [_value_cell(kind, value) for kind, value in zip(kinds, values, strict=True)]))
     baseline = rows[-1][0] if len(rows) > len(result.methods) else None
-    heads = columns.headings(result, place, score_head("2", units))
+    heads = columns.headings(result, place, score_head("2", _UNITS))
     return Table(caption, heads, rows, baseline=baseline, name=name)
 
 
@@ -162,7 +128,7 @@ def _value_cell(unit: str, value: Any) -> Cell:
     return number_cell(value)
 
 
-def _tests(result: StudyResult, units: str) -> Table:
+def _tests(result: StudyResult) -> Table:
     rows = []
     flagged = set()
     for one in result.tests:
@@ -173,7 +139,7 @@ def _tests(result: StudyResult, units: str) -> Table:
         rows.append((name, [count_cell(one.cases), *figures]))
     return Table(
         f"Wilcoxon signed-rank tests over the pairs, adjusted by Holm. Shaded: adjusted p of at most {_SIGNIFICANT:g}.",
-        ("methods", "pairs", f"median difference ({units})", "p", "adjusted p"),
+        ("methods", "pairs", f"median difference ({_UNITS})", "p", "adjusted p"),
         rows,
         flagged=flagged,
         name="tests-table",
@@ -195,21 +161,21 @@ def _pairs(result: StudyResult) -> Table:
     )
 
 
-def _cases(result: StudyResult, units: str) -> Table:
+def _cases(result: StudyResult) -> Table:
     rows = []
     for row in result.case_rows():
         cells = [number_cell(row[key]) for key in ("score", "low", "high", "rank", "landmark_mean")]
         rows.append((f"{row['pair']} · {row['method']}", [*cells, text_cell(row["missing"] or "")]))
     return Table(
         "Each method on each pair: score, 90 % interval of the true score, rank.",
-        ("pair and method", f"score ({units})", "from", "to", "rank", f"mean at landmarks ({units})", "remark"),
+        ("pair and method", f"score ({_UNITS})", "from", "to", "rank", f"mean at landmarks ({_UNITS})", "remark"),
         rows,
         name="cases-table",
         folded=len(rows) > MOST_OPEN,
     )
 
 
-def _provenance(result: StudyResult, hashes: Mapping[str, str]) -> list[Table]:
+def _provenance(result: StudyResult) -> list[Table]:
     missing = []
     for one in result.methods:
         share = one.missing / max(1, one.cases + one.missing)
@@ -217,6 +183,5 @@ def _provenance(result: StudyResult, hashes: Mapping[str, str]) -> list[Table]:
     return [
         facts("Settings of the comparison", result.study.settings.model_dump()),
         Table("Missing cases by method.", ("method", "missing", "share"), missing),
-        *([facts("SHA-256 of the input files", hashes)] if hashes else []),
         facts("Programs and libraries", versions()),
     ]

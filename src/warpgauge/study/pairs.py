@@ -137,7 +137,11 @@ def _outcome(study: Study, pair: Pair, found: OpenedPair) -> PairOutcome:
     mapped = dict(zip(compared.transforms, compared.values.annotations, strict=True))
     errors = {name: _rater_errors(points, found.placements) for name, points in mapped.items()}
     present = {name: errors.get(name) for name in names}
-    trusted = ("undetermined", "") if result.trust is None else (result.trust.verdict, result.trust.sentence)
+    trusted = (
+        ("undetermined", "")
+        if result.verdict.trust is None
+        else (result.verdict.trust.verdict, result.verdict.trust.sentence)
+    )
     return PairOutcome(
         name=pair.name,
         methods=names,

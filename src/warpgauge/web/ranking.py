@@ -89,8 +89,8 @@ class Ranking:
         answer = TransformsAnswer(transforms=[], verdict="", targets="", flags=[], units=self.project.units)
         if evaluation is not None:
             answer.verdict = str(evaluation.verdict)
-            answer.targets = f"Errors are over {evaluation.target_words}."
-            answer.flags = [flag.sentence for flag in evaluation.flags]
+            answer.targets = f"Errors are over {evaluation.verdict.target_words}."
+            answer.flags = [flag.sentence for flag in evaluation.verdict.flags]
             for place, scores in enumerate(evaluation.verdict.rows, 1):
                 row = self._row(scores.name)
                 row.rank = place if scores.group else None

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warpgauge.display import counted, html_table, landmark_rows, landmark_title
+from warpgauge.display import counted
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import UNITS, Floats
 
@@ -149,10 +149,6 @@ class Landmarks:
     def __repr__(self) -> str:
         read = f", read as {self.format}" if self.format else ""
         return f"<Landmarks: {self.d}D, {counted(len(self), 'landmark')} in {self.units} ({self.frame}){read}>"
-
-    def _repr_html_(self) -> str:
-        columns, rows = landmark_rows(self.fixed_points, self.moving_points, self.covariances)
-        return html_table(columns, rows, landmark_title(len(self), "landmark", f" in {self.units} ({self.frame})"))
 
     def __len__(self) -> int:
         return int(self.fixed_points.shape[0])

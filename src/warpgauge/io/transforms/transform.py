@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from warpgauge.display import html_facts
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 
@@ -137,10 +136,6 @@ class Transform(ABC):
             "source": about.source,
             "assumptions": (*about.assumptions, *notes),
         }
-
-    def _repr_html_(self) -> str:
-        facts = {"dimension": self.d, **self.description.to_dict()}
-        return html_facts({name: value for name, value in facts.items() if value}, type(self).__name__)
 
     def __repr__(self) -> str:
         about = self.description
