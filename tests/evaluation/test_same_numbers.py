@@ -75,7 +75,7 @@ def test_everybody_finds_the_same_scores(project: Path) -> None:
     assert scores(ask("evaluate", project)) == expected
     with served(project) as server:
         rows = server.client().get("/api/transforms").json()["transforms"]
-    assert {row["name"]: tuple(row["cells"][0]) for row in rows} == expected
+    assert {row["name"]: tuple(row["error"]) for row in rows} == expected
     out = project.parent / "results"
     told = json.loads(call("benchmark", _study(project), "--out", out, "--json"))
     assert {row["method"]: (row["score"], row["low"], row["high"]) for row in told["cases"]} == expected
