@@ -105,7 +105,9 @@ def _annotate(folder: Path, grid: Grid) -> None:
             point = project.candidates[candidate]
             about: dict[str, Any] = {"rater": "organiser", "query": number}
             new.append(Ask(**about, point=tuple(point.tolist()), candidate=candidate, origin="suggested", gain=1.0))
-            new.append(Place(**about, placement=Placement.drawn(**_placement(rng, grid, point))))
+            answer = _placement(rng, grid, point)
+            placement = Placement.drawn(answer["point"], answer["covariance"], alpha=answer["alpha"])
+            new.append(Place(**about, placement=placement))
         # As after a session of so many answers: the last refit was at 163 of them, the next is due at 244.
         prior = default_prior(grid, project.settings)
         project.append(*new, fit_event(prior, "organiser", source="annotations", annotations=163))
