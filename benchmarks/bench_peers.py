@@ -155,7 +155,7 @@ def _map() -> Row:
         lambda: prior.condition(annotations).mean_and_deviation(case.grid_points),
         "scikit-learn",
         lambda: sklearn_posterior(case),
-        1 / 10,
+        1 / 3,
         5,
         one_thread=True,
     )
