@@ -28,6 +28,8 @@ from warpgauge.io.inside import name_problem
 from warpgauge.project.transforms import IDENTITY
 
 _FIELD = re.compile(r"\{(\w*)\}")
+# A key of so many parts takes the parser of TOML the square of their number, in time and memory.
+_ENDLESS_KEY = re.compile(r"(?:[\"']?[\w-]{1,100}[\"']?\s*\.\s*){50}")
 
 
 def _local(value: Any, info: ValidationInfo) -> Path:
@@ -276,6 +278,8 @@ def read_study(path: PathLike) -> Study:
     """Read a study's description; relative paths are taken from its folder."""
     file = Path(path)
     text = read_text(path, "study")
+    if _ENDLESS_KEY.search(text):
+        raise FileFormatError(f"{file.name!r} has a key of more than 50 parts, which no study has.")
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
