@@ -123,6 +123,13 @@ def test_every_route_by_role(server: Served) -> None:
     assert found == table
 
 
+def test_what_a_rater_is_told_of_the_model_has_one_digit(server: Served) -> None:
+    """Where predictions are hidden: the uncertainties are scaled by the residuals, which further digits would tell."""
+    found = answered(server).get("/api/progress").json()
+    told = [found["mean_sd"], found["max_sd"], found["next_gain"], *(point["mean_sd"] for point in found["curve"])]
+    assert told == [float(f"{value:.0e}") for value in told]
+
+
 def flattened(value: Any, path: str = "") -> dict[str, Any]:
     if isinstance(value, dict):
         return {k: v for key, item in value.items() for k, v in flattened(item, f"{path}.{key}".strip(".")).items()}
