@@ -373,14 +373,12 @@ def ants_mat(folder: Path) -> Path:
     return folder / "ants.mat"
 
 
-def nifti_field(vectors: Floats, code: int, name: str = "", p1: float = 0, flat: bool = False) -> bytes:
+def nifti_field(vectors: Floats, code: int, name: str = "", flat: bool = False) -> bytes:
     """A field on `GRID`, whose axes run along -x, -y and z of the RAS that NIfTI states."""
     affine = homogeneous(FLIP @ np.diag(GRID.spacing), FLIP @ GRID.origin)
     values = vectors.transpose(2, 1, 0, 3)
     made = nibabel.Nifti1Image(values if flat else values[:, :, :, None], affine)
-    made.header.set_intent(code, (p1,) if code == 1007 and p1 else (), name, allow_unknown=True)
-    if p1:
-        made.header["intent_p1"] = p1
+    made.header.set_intent(code, (), name, allow_unknown=True)
     made.header.set_xyzt_units("mm")
     made.set_sform(affine, 1)
     return bytes(made.to_bytes())

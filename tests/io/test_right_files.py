@@ -34,10 +34,10 @@ class Case:
         self.transform, self.grid, self.fixed, self.moving = transform, grid, fixed, moving
         self.nodes = grid.coarsened(max(1.0, max(grid.size) / (60 if grid.d == 2 else 40)))
 
-    def vectors(self, transform: Transform | None = None) -> Floats:
+    def vectors(self) -> Floats:
         """Displacements on the nodes, (n, d); 0 where the transform is not defined."""
         points = self.nodes.points(0, self.nodes.count)
-        return np.nan_to_num((transform or self.transform).map(points) - points)
+        return np.nan_to_num(self.transform.map(points) - points)
 
 
 @cache

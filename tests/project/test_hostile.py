@@ -253,6 +253,14 @@ def test_times_of_a_wrong_clock(folder: Path, time: str, monkeypatch: pytest.Mon
     assert "and so are 1 more" in problem
 
 
+def test_a_name_of_any_length_is_not_quoted_whole(folder: Path):
+    """An event of a rater whose name fills a megabyte: verify says in a few words which one was altered."""
+    with_rows(folder, "DROP TRIGGER events_are_never_changed", "UPDATE events SET rater = printf('%.*c', 1000000, 'a')")
+    problems = verify_project(folder).problems
+    assert any("is not what was written" in one for one in problems)
+    assert max(map(len, problems)) < 500
+
+
 # What lies outside the folder.
 
 

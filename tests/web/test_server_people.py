@@ -83,7 +83,9 @@ def test_a_link_signs_in_by_a_cookie_of_this_host_and_leaves_the_address(server:
     assert len(set(secrets)) == 3
     for file in server.folder.rglob("*"):
         assert not any(secret in file.read_bytes() for secret in secrets if file.is_file()), file.name
-    people = json.loads((server.folder / "people.json").read_text())["people"]
+    stored = json.loads((server.folder / "people.json").read_text())
+    people = stored["people"]
+    assert stored["id"][:8] in cookie.partition("=")[0]  # beside it, a browser keeps the cookies of other places
     assert people["ada"]["token"].startswith("sha256:")
     assert people["ada"]["token"] != people["ben"]["token"]
 
