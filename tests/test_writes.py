@@ -293,6 +293,18 @@ def test_a_hard_link_that_would_be_written_in_place(setting: Setting, name: str)
         Project.open(setting.project)
 
 
+def test_a_mirror_with_a_second_name_is_not_written(setting: Setting) -> None:
+    """The copy of the log that lies in the mirror is a victim's file: no event is appended to it."""
+    victim = setting.folder / "victim" / "empty"
+    victim.touch()
+    with Project.open(setting.project) as project:
+        (setting.folder / "mirrors" / project.id).mkdir()
+        os.link(victim, setting.folder / "mirrors" / project.id / "events.jsonl")
+        with pytest.raises(WarpgaugeError, match="second name"):
+            project.use_mirror(setting.folder / "mirrors")
+    assert victim.read_bytes() == b""
+
+
 @pytest.mark.parametrize("name", ["study-results", "study-results/pairs"])
 def test_results_of_a_received_study_do_not_follow_links(tmp_path: Path, name: str) -> None:
     """The folder of results that stands beside a study may be a link to anywhere: it is not written to."""
