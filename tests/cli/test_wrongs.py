@@ -288,6 +288,11 @@ def test_an_import_says_how_exact_the_landmarks_are_taken_to_be(project: Path, p
     told("import", project, *files, "--radius", 0, code=2)
 
 
+def test_nothing_to_undo_is_one_sentence(project: Path) -> None:
+    """Also where nobody has answered anything, so that no other rater can be named."""
+    assert told("undo", project, code=1)[1].strip().endswith("organiser has nothing to undo.")
+
+
 def test_an_import_is_undone_as_one_action(annotated: Path, pair: Path, tmp_path: Path) -> None:
     """One undo takes all 40 back, and none of their locations is asked."""
     assert ask("info", annotated)["placed"] == 40

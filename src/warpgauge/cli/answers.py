@@ -121,8 +121,10 @@ def undo(project: Path, rater: str, landmark: str | None, imported: bool, as_jso
     if saved is None and imported:
         raise InvalidInputError("There is no import to undo: no rater's last action is an import.")
     if saved is None:
-        hint = f"; {' and '.join(others)} {'has' if len(others) == 1 else 'have'}: add --rater {others[0]}"
-        raise InvalidInputError(f"{rater} has nothing to undo{hint if others else ''}.")
+        hint = ""
+        if others:
+            hint = f"; {' and '.join(others)} {'has' if len(others) == 1 else 'have'}: add --rater {others[0]}"
+        raise InvalidInputError(f"{rater} has nothing to undo{hint}.")
     facts = {"query": saved.query, "action": saved.event.kind, "generation": saved.generation, "time": saved.time}
     if saved.count > 1:
         facts["answers"] = saved.count
