@@ -139,7 +139,9 @@ class Session(Questions):
         if not isinstance(moving, Placement):
             settings = self.project.settings
             if covariance is None and ellipse is None and radius is None:
-                radius = default_radius(self.project.fixed_grid, settings)
+                # Of the project's dimension, so that it is the point that is refused where it has another.
+                size = default_radius(self.project.fixed_grid, settings)
+                ellipse = np.full(self.project.d, size), np.eye(self.project.d)
             level = settings.alpha if alpha is None else alpha
             moving = Placement.drawn(moving, covariance, alpha=level, ellipse=ellipse, radius=radius, fixed=fixed)
         elif any(option is not None for option in (covariance, ellipse, radius, alpha, fixed)):
