@@ -200,7 +200,7 @@ def test_a_pixel_image_is_never_asked_for_lps(tmp_path: Path) -> None:
     wg.Project.create(tmp_path / "p", **sides, candidates=points, targets=points).close()
     np.save(tmp_path / "field.npy", np.ones((40, 30, 2)))
     said = call("add-transform", tmp_path / "p", "net", tmp_path / "field.npy", code=1)
-    assert "--convention voxels --axes yx" in said
+    assert "--convention displacement or position or voxels or grid_sample, for instance" in said
     assert "LPS" not in said
     assert "--frame" not in said
     ask("add-transform", tmp_path / "p", "net", tmp_path / "field.npy", "--convention", "displacement")

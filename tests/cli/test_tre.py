@@ -73,6 +73,15 @@ def test_published_initial_errors_of_lungs_need_the_voxels_and_say_so(data_dir: 
         assert "--fixed-image" in call("tre", *points, code=3)
 
 
+def test_published_distance_of_two_raters_of_cima(data_dir: Path) -> None:
+    """Pixels by the file itself, without any option."""
+    folder = data_dir / "cima" / "lung-lesion_3"
+    raters = [folder / f"user-{name}_scale-50pc" / "29-041-Izd2-w35-He-les3.csv" for name in ("PS", "JB")]
+    found = ask("tre", *raters)
+    assert found["units"] == "px"
+    assert found["before"]["mean"] == pytest.approx(146.8, abs=0.05)
+
+
 def test_both_forms_of_landmarks_give_the_same_table(files: dict[str, Path], tmp_path: Path) -> None:
     """One file of pairs, two files, arrays; the error before registration without a transform."""
     one = ask("tre", files["pairs"], files["good"])
@@ -207,6 +216,20 @@ def test_what_is_open_is_named_by_the_options_of_this_command(files: dict[str, P
     )
     nibabel.save(nibabel.Nifti1Image(np.ones((4, 5, 6, 3)), np.eye(4)), tmp_path / "field.nii")
     assert "--field-frame LPS" in " ".join(call("tre", points, tmp_path / "field.nii", code=3).split())
+
+
+def test_sets_of_points_in_memory_are_joined_by_row_or_refused() -> None:
+    """What one side switched off is left out; another unit, or the same names in another order, is an error."""
+    points = np.arange(8.0).reshape(4, 2)
+    fixed = wg.Landmarks(points, names=tuple("abcd"), units="um", active=np.array([True, False, True, True]))
+    moving = wg.Landmarks(
+        points + np.array([3, 4]), names=tuple("abcd"), units="um", active=np.array([True, True, False, True])
+    )
+    result = wg.tre(fixed, moving)
+    assert (result.before.n, result.before.mean, result.names) == (2, 5.0, ("a", "d"))
+    for other in (wg.Landmarks(points, units="mm"), wg.Landmarks(points, names=tuple("dcba"), units="um")):
+        with pytest.raises(InvalidInputError):
+            wg.tre(fixed, other)
 
 
 def test_a_chain_is_one_transform(files: dict[str, Path]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +32,16 @@ _WORDS_OF_DIRECTION = {"fixed_to_moving": "fixed to moving", "moving_to_fixed": 
 
 @dataclass(frozen=True)
 class Summary:
-    """Distances at landmarks, in world units.
+    """Distances at landmarks, in world units; ``low`` and ``high`` are NaN for fewer than two."""
 
-    Parameters
-    ----------
-    n, outside : int
-        Landmarks that were mapped, and that were not: these are in no other figure.
-    mean, median, rms, percentile90, maximum : float
-    low, high : float
-        90 % interval of the mean over landmarks, by a seeded bootstrap; NaN for fewer than two.
-    """
-
-    n: int
-    outside: int
+    n: int  # landmarks that were mapped
+    outside: int  # and that were not: these are in no other figure
     mean: float
     median: float
     rms: float
     percentile90: float
     maximum: float
-    low: float
+    low: float  # 90 % interval of the mean over landmarks, by a seeded bootstrap
     high: float
 
     @classmethod
@@ -80,29 +71,14 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class TransformErrors:
-    """Errors of one transform at the landmarks.
-
-    Parameters
-    ----------
-    name : str
-    errors : (n, d) array
-        Mapped less true moving point in world units; rows of NaN where the transform is not defined.
-    before : (n, d) array
-        Moving less fixed point: the error before registration.
-    fit : Fit
-        How it fits as given, and the reading that fits far better, if any.
-    read_as : str or None
-        The reading that was asked for; None for the transform as given.
-    assumed : str
-        What was taken for granted to read it.
-    """
+    """Errors of one transform at the landmarks."""
 
     name: str
-    errors: Floats
-    before: Floats
-    fit: Fit
-    read_as: str | None
-    assumed: str
+    errors: Floats  # (n, d) mapped less true moving points in world units; NaN where the transform is not defined
+    before: Floats  # (n, d) moving less fixed points: the error before registration
+    fit: Fit  # how it fits as given, and the reading that fits far better, if any
+    read_as: str | None  # the reading that was asked for; None for the transform as given
+    assumed: str  # what was taken for granted to read it
 
     @property
     def distances(self) -> Floats:
@@ -131,29 +107,15 @@ class TransformErrors:
 
 @dataclass(frozen=True, eq=False)
 class TreResult:
-    """What `tre` returns; printed, it is the table of ``warpgauge tre``.
+    """What `tre` returns; printed, it is the table of ``warpgauge tre``."""
 
-    Parameters
-    ----------
-    fixed_points, moving_points : (n, d) array
-        The landmarks that count, in world units.
-    names : sequence of str
-        Of the landmarks, as far as they have any.
-    transforms : sequence of TransformErrors
-    units : str
-    assumed : sequence of str
-        What was taken for granted about the landmarks and the images.
-    fixed_grid, moving_grid : Grid or None
-        Of the images, where they were given.
-    """
-
-    fixed_points: Floats
+    fixed_points: Floats  # (n, d) of the landmarks that count, in world units
     moving_points: Floats
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the landmarks, as far as they have any
     transforms: tuple[TransformErrors, ...]
     units: str
-    assumed: tuple[str, ...]
-    fixed_grid: Grid | None = None
+    assumed: tuple[str, ...]  # what was taken for granted about the landmarks and the images
+    fixed_grid: Grid | None = None  # of the images, where they were given
     moving_grid: Grid | None = None
     _pairing: str = field(default="", repr=False)
 
@@ -391,7 +353,9 @@ def tre(
         if transform.d != starts.shape[1]:
             raise InvalidInputError(f"{name!r} is {transform.d}D, but the landmarks are {starts.shape[1]}D.")
         rows.append(_errors(name, transform, starts, ends, (fixed_grid, moving_grid), read_as))
-    grid_note = _grid_note(fixed_image, moving_image)
+    grid_note = []
+    if fixed_image is not None and moving_image is None:
+        grid_note.append("the moving image has the grid of the fixed one")
     if given and isinstance(fixed_image, str | os.PathLike):
         grid_note += [text for text in (read_image(fixed_image).print_note,) if text]
     rule = "" if not pairs.format else f", read as {pairs.format}"
@@ -473,7 +437,7 @@ def _landmarks(
             return fixed
         if not isinstance(moving, Landmarks):
             raise InvalidInputError("The fixed landmarks are Landmarks; give the moving ones as Landmarks, too.")
-        return Landmarks(fixed.fixed_points, moving.fixed_points, names=fixed.names, units=fixed.units)
+        return _joined(fixed, moving)
     if isinstance(fixed, str | os.PathLike):
         return read_landmarks(
             fixed,
@@ -488,6 +452,18 @@ def _landmarks(
         raise InvalidInputError("An array holds the landmarks of one image; give those of the moving image as well.")
     stated = units or (fixed_grid.units if fixed_grid is not None else "px")
     return Landmarks(_points(fixed), _points(moving), units=stated)
+
+
+def _joined(fixed: Landmarks, moving: Landmarks) -> Landmarks:
+    """Return the pairs of two sets of points, which correspond by row."""
+    if fixed.units != moving.units:
+        raise InvalidInputError(
+            f"The fixed landmarks are in {fixed.units} and the moving ones in {moving.units}; give both in one unit."
+        )
+    if fixed.names != moving.names and sorted(fixed.names or ()) == sorted(moving.names or ()):
+        raise InvalidInputError("Fixed and moving landmarks have the same names in another order; sort one of them.")
+    pairs = Landmarks(fixed.fixed_points, moving.fixed_points, names=fixed.names, frame=fixed.frame, units=fixed.units)
+    return replace(pairs, active=fixed.active & moving.active)
 
 
 def _points(values: ArrayLike) -> Floats:
@@ -512,12 +488,6 @@ def _grid(image: Any) -> Grid | None:
     if not isinstance(grid, Grid):
         raise InvalidInputError(f"An image is a path, an image of read_image or a Grid, got {type(image).__name__}.")
     return grid
-
-
-def _grid_note(fixed_image: Any, moving_image: Any) -> list[str]:
-    if fixed_image is not None and moving_image is None:
-        return ["the moving image has the grid of the fixed one"]
-    return []
 
 
 def _all_paths(source: Any) -> bool:

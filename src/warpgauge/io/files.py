@@ -76,12 +76,6 @@ def read_head(path: PathLike, n: int = 1024) -> bytes:
         return stream.read(n)
 
 
-def is_text(path: Path) -> bool:
-    """Return whether a file starts like text."""
-    head = read_head(path, 4096)
-    return b"\0" not in head and not head.startswith((b"\x1f\x8b", b"PK"))
-
-
 def read_text(path: PathLike, what: str, limit: int = TEXT_LIMIT) -> str:
     """Read a UTF-8 text file (a byte order mark is dropped), refusing binary content and more than ``limit`` bytes."""
     file = existing_file(path, what)

@@ -8,32 +8,16 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Files:
-    """Files of one program that a format reads.
-
-    Parameters
-    ----------
-    program, files : str
-        Who writes them, and what they are called.
-    version : str
-        Of the program or reader that they were tested with.
-    direction : str
-        What a transform maps, or which side a landmark file lists first.
-    frame, unit : str
-        Of the numbers, before they become world points.
-    verified : str
-        How, and how near.
-    options : str
-        What has to be given, if anything.
-    """
+    """Files of one program that a format reads."""
 
     program: str
-    files: str
-    version: str
-    direction: str
-    frame: str
+    files: str  # what they are called
+    version: str  # of the program or reader that they were tested with
+    direction: str  # what a transform maps, or which side a landmark file lists first
+    frame: str  # of the numbers, before they become world points
     unit: str
-    verified: str
-    options: str = ""
+    verified: str  # how, and how near
+    options: str = ""  # what has to be given, if anything
 
 
 @dataclass(frozen=True, kw_only=True)

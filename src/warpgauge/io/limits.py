@@ -107,13 +107,10 @@ def size_on_disk(*paths: Path) -> int:
     total = 0
     for path in paths:
         files = path.rglob("*") if path.is_dir() else [path]
-        total += sum(_allocated(file.stat()) for file in files if file.is_file())
+        for status in (file.stat() for file in files if file.is_file()):
+            blocks = getattr(status, "st_blocks", None)  # of 512 bytes; not on every system
+            total += status.st_size if blocks is None else min(status.st_size, 512 * blocks)
     return total
-
-
-def _allocated(status: os.stat_result) -> int:
-    blocks = getattr(status, "st_blocks", None)  # of 512 bytes; not on every system
-    return status.st_size if blocks is None else min(status.st_size, 512 * blocks)
 
 
 def check_room(name: str, needed: int, at_hand: int, what: str) -> None:

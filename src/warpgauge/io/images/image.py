@@ -39,16 +39,19 @@ class Image:
         _check_overview(stored)
         self._stored = stored
         self._pyramid = Pyramid(stored, grid)
+        self.grid = grid  # of level 0
+        self.path = stored.path  # the file or folder that was read
+        self.files = stored.files  # all that hold the image
+        self.format = stored.format  # as in "OME-TIFF"
+        self.channels = stored.channels  # 1, or 3 for red, green, blue; of an image `apart`, as many as the file has
+        self.channel_names = stored.names  # of an image `apart`; none of others
+        self.dtype = stored.dtype  # of what `read` gives: as stored, unless the header asks for a rescaling
+        self.levels = len(self._pyramid.grids)  # those included that are made by halving
         self.assumptions: list[str] = list(assumptions)
 
     def __repr__(self) -> str:
         grid = self.grid
         return f"<Image {self.path.name!r}: {self.format}, size {grid.size}, spacing {grid.spacing} {grid.units}>"
-
-    @property
-    def path(self) -> Path:
-        """The file or folder that was read."""
-        return self._stored.path
 
     @property
     def print_note(self) -> str:
@@ -62,46 +65,11 @@ class Image:
             f"--scale {1 / printed[0]:.5g}"
         )
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """All files that hold the image."""
-        return self._stored.files
-
-    @property
-    def format(self) -> str:
-        """Name of the format, as in ``"OME-TIFF"``."""
-        return self._stored.format
-
-    @property
-    def grid(self) -> Grid:
-        """The frame of level 0."""
-        return self._pyramid.grids[0]
-
-    @property
-    def channels(self) -> int:
-        """1, or 3 for red, green, blue; of an image `apart`, as many as the file has."""
-        return self._stored.channels
-
-    @property
-    def channel_names(self) -> tuple[str, ...]:
-        """Names of the channels of an image `apart`; none of others."""
-        return self._stored.names
-
     @cached_property
     def apart(self) -> Image | None:
         """The channels of the file, of which this image is the mean; None where it has one, or red, green, blue."""
         stored = self._stored.apart
         return None if stored is None else Image(stored, self.grid, self.assumptions)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the samples that `read` gives, which is the stored type unless the header asks for a rescaling."""
-        return self._stored.dtype
-
-    @property
-    def levels(self) -> int:
-        """Number of levels of the pyramid, those included that are made by halving."""
-        return len(self._pyramid.grids)
 
     def level_grid(self, level: int) -> Grid:
         """Return the frame of a level; 0 is the full resolution."""

@@ -159,21 +159,15 @@ class Pyramid:
         step = self._rows_per_block(shape[1:])
         for start in range(region[0].start, region[0].stop, step):
             rows = slice(start, min(start + step, region[0].stop))
-            source = tuple(
-                _doubled(s, n, f) for s, n, f in zip((rows, *region[1:]), finer, self._factor(level), strict=True)
-            )
-            block = halve(self.region(level - 1, source), len(finer))
+            source = []
+            for part, n in zip((rows, *region[1:]), finer, strict=True):
+                factor = 2 if n > 1 else 1
+                source.append(slice(part.start * factor, min(part.stop * factor, n)))
+            block = halve(self.region(level - 1, tuple(source)), len(finer))
             out[rows.start - region[0].start : rows.stop - region[0].start] = block
         return out
-
-    def _factor(self, level: int) -> list[int]:
-        return [2 if n > 1 else 1 for n in self.grids[level - 1].shape]
 
     def _rows_per_block(self, rest: Sequence[int]) -> int:
         per_row = self._bytes([2, *(2 * n for n in rest)])
         rows = max(1, _BLOCK_BYTES // per_row)
         return rows - rows % _BLOCK_ROWS if rows >= _BLOCK_ROWS else rows
-
-
-def _doubled(part: slice, n: int, factor: int) -> slice:
-    return slice(part.start * factor, min(part.stop * factor, n))

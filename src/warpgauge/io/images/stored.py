@@ -42,37 +42,19 @@ class StoredLevel:
 
 @dataclass(frozen=True)
 class StoredImage:
-    """An image as its file describes it, before the caller's spacing and units are taken into account.
+    """An image as its file describes it, before the caller's spacing and units are taken into account."""
 
-    Parameters
-    ----------
-    path : Path
-        The file or folder that was asked for.
-    dtype : numpy dtype
-        Type of the samples that the levels give, in the byte order of this machine.
-    channels : int
-        1, 3 for red, green, blue, or how many an image apart has; ``names`` are those of channels that are no colours.
-    levels : tuple of StoredLevel
-        Level 0 and the coarser ones that the file holds.
-    files : tuple of Path
-        All files that the content is in, or one folder that stands for all below it.
-    notes, suspicions : list of str
-        Sentences about what was read and assumed, and those to be given as warnings.
-    apart : StoredImage, optional
-        The same image with its channels apart, where this one is their mean.
-    """
-
-    path: Path
+    path: Path  # the file or folder that was asked for
     format: str
     frame: Frame
-    dtype: np.dtype[Any]
-    channels: int
-    levels: tuple[StoredLevel, ...]
-    files: tuple[Path, ...]
-    notes: list[str] = field(default_factory=list)
-    suspicions: list[str] = field(default_factory=list)
-    names: tuple[str, ...] = ()
-    apart: StoredImage | None = None
+    dtype: np.dtype[Any]  # of the samples that the levels give, in the byte order of this machine
+    channels: int  # 1, 3 for red, green, blue, or how many an image apart has
+    levels: tuple[StoredLevel, ...]  # level 0 and the coarser ones that the file holds
+    files: tuple[Path, ...]  # that the content is in, or one folder that stands for all below it
+    notes: list[str] = field(default_factory=list)  # what was read and assumed
+    suspicions: list[str] = field(default_factory=list)  # to be given as warnings
+    names: tuple[str, ...] = ()  # of channels that are no colours
+    apart: StoredImage | None = None  # the same with its channels apart, where this one is their mean
 
     def joined(self) -> StoredImage:
         """Return an image of one channel, the mean of those of the file, which it has apart; colours stay."""

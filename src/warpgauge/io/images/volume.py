@@ -19,39 +19,22 @@ from warpgauge.io.images.stored import Array, Region, StoredImage, StoredLevel
 class Volume:
     """Where the voxels of a file lie, how many numbers stand at each, and where they are stored.
 
-    Parameters
-    ----------
-    frame : Frame
-        Of the spatial axes, x first; in 3D the world is LPS.
-    block : Block
-        The samples ``[z, ]y, x``; where there are several at a voxel, on a further axis: the first of the array if
-        ``first``, else the last.
-    count : int
-        Numbers at a voxel.
-    scale : (float, float)
-        Slope and intercept by which the header asks to rescale the samples.
-    sizes : tuple of int
-        Of all axes, x first, as the file has them.
-    header : mapping
-        What the header says by its keys: numbers of a NIfTI, text of NRRD and MetaImage.
-    vectors : bool
-        Whether the header says that the numbers are those of a vector or matrix.
-    notes, suspicions : list of str
-        Sentences about what was read and assumed, and those to be given as warnings.
+    The block holds samples ``[z, ]y, x``; where there are several at a voxel, on a further axis: the first of the array
+    if ``first``, else the last.
     """
 
     path: Path
     format: str
-    frame: Frame
+    frame: Frame  # of the spatial axes, x first; in 3D the world is LPS
     block: Block
-    count: int = 1
+    count: int = 1  # numbers at a voxel
     first: bool = False
-    scale: tuple[float, float] = (1.0, 0.0)
-    sizes: tuple[int, ...] = ()
-    header: Any = None
-    vectors: bool = False
-    notes: list[str] = field(default_factory=list)
-    suspicions: list[str] = field(default_factory=list)
+    scale: tuple[float, float] = (1.0, 0.0)  # slope and intercept by which the header asks to rescale the samples
+    sizes: tuple[int, ...] = ()  # of all axes, x first, as the file has them
+    header: Any = None  # what it says by its keys: numbers of a NIfTI, text of NRRD and MetaImage
+    vectors: bool = False  # the header says that the numbers are those of a vector or matrix
+    notes: list[str] = field(default_factory=list)  # what was read and assumed
+    suspicions: list[str] = field(default_factory=list)  # to be given as warnings
 
     @property
     def files(self) -> tuple[Path, ...]:

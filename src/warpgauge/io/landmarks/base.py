@@ -109,11 +109,6 @@ class Format(formats.Format):
     pixels: bool = False  # its indices may stand for world points in pixels when no grid is given
     scalable: bool = False  # `scale` makes sense
 
-    @property
-    def with_article(self) -> str:
-        """The title as it stands in a sentence: "an ANHIR/CIMA CSV"."""
-        return f"{'an' if self.title[0] in 'AEIOUaeiou' else 'a'} {self.title}"
-
 
 def stack(rows: Sequence[Sequence[float]], name: str) -> Floats:
     """Stack the points of a file; no rows is an error, since a file without points was not meant to be read."""

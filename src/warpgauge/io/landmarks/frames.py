@@ -65,7 +65,7 @@ def affine(frame: FileFrame, d: int, grid: Grid | None, kind: Format, units: str
         matrix = np.diag([-1.0, -1.0, 1.0])
     elif frame == "unstated" and grid is not None and (grid.origin.any() or np.any(grid.direction != np.eye(d))):
         raise AmbiguousFileError(
-            f"{name!r}: {kind.with_article} does not say whether its numbers count from the image corner or include "
+            f"{name!r} ({kind.title}) does not say whether its numbers count from the image corner or include "
             f"the origin and direction that this grid has; pass {say('frame', 'scaled')} for the first or "
             f"{say('frame', 'image')} for the second."
         )
@@ -84,7 +84,7 @@ def _index_affine(
 ) -> tuple[Floats, Floats]:
     if grid is None and not kind.pixels and units != "px":
         raise AmbiguousFileError(
-            f"{name!r}: {kind.with_article} with voxel indices needs the image's grid to become world points; pass "
+            f"{name!r} ({kind.title}) with voxel indices needs the image's grid to become world points; pass "
             f"{say('fixed_grid')} and {say('moving_grid')} (the same Grid when both images share it), or "
             f"{say('units', 'px')} to stay in voxels."
         )

@@ -185,7 +185,7 @@ def _scales(
             f"for fixed and moving, got {scale!r}."
         )
     if not all(kind.scalable for kind in kinds) or frame == "index1":
-        raise InvalidInputError(f"{name!r}: {kinds[0].with_article} has its own units; leave scale out.")
+        raise InvalidInputError(f"{name!r} ({kinds[0].title}) has its own units; leave scale out.")
     if (fixed, moving) != (1.0, 1.0):
         by = f"{fixed:g}" if fixed == moving else f"{fixed:g} (fixed) and {moving:g} (moving)"
         assumptions.append(f"Coordinates were multiplied by {by}.")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import existing_file, read_head, readable
+from warpgauge.io.images.nifti import open_nifti
 from warpgauge.io.numpy_files import read_array
 from warpgauge.io.transforms.lattice import DisplacementField, Vectors
 from warpgauge.io.transforms.meaning import (
@@ -181,7 +182,11 @@ def field_of_array(
 
 def displacements_in_voxels(path: Path, convention: str, fixed: Grid) -> Vectors:
     """Return displacements of a file of Learn2Reg, (3, Z, Y, X): components x, y, z in voxels of the fixed image."""
-    values = network_array(path)
+    from warpgauge.io.transforms.volumes import nifti_array
+
+    file = existing_file(path, "field")
+    is_numpy = read_head(file, 6).startswith((b"PK", b"\x93NUMPY"))
+    values = load_numpy(file) if is_numpy else nifti_array(open_nifti(file))
     about = ARRAYS[convention]
     if fixed.d != 3 or not _fits(values.shape, about, convention, fixed, "xyz"):
         raise FileFormatError(
@@ -189,14 +194,6 @@ def displacements_in_voxels(path: Path, convention: str, fixed: Grid) -> Vectors
             f"fixed image has the shape {_shape(about, fixed, 'xyz')}."
         )
     return _components_first(values, about, "xyz", fixed)
-
-
-def network_array(path: Path) -> Vectors:
-    """Return the array of a ``.npz``, ``.npy`` or NIfTI file, axes in the order of the file."""
-    from warpgauge.io.transforms.volumes import nifti_array
-
-    file = existing_file(path, "field")
-    return load_numpy(file) if read_head(file, 6).startswith((b"PK", b"\x93NUMPY")) else nifti_array(file)
 
 
 def _components_first(array: NDArray[Any], about: Array, axes: str, grid: Grid) -> Vectors:

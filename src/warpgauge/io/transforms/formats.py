@@ -29,31 +29,15 @@ _SPEC = "public description"
 
 @dataclass(frozen=True, kw_only=True)
 class Format(tables.Format):
-    """One format of transform files.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(path, options)`` gives the transform.
-    fits : callable
-        ``fits(head, suffix)`` says from the first bytes and the lower-case suffix whether a file is of this format;
-        one that fits nothing has to be named.
-    takes : mapping
-        Options that apply beside the grids, with their values (none: the reader checks); any other is an error.
-    on_reference : bool
-        Whether its vectors stand on the reference grid, so that their scale is that of the project.
-    packed : bool
-        Whether its files may be packed by gzip as a whole.
-    beside : callable
-        ``beside(path)`` gives the other files that a file cannot be read without.
-    """
+    """One format of transform files; one that fits no first bytes and lower-case suffix has to be named."""
 
     read: Callable[[Path, Options], Transform]
     fits: Callable[[bytes, str], bool] = lambda head, suffix: False
+    # Options that apply beside the grids, with their values (none: the reader checks); any other is an error.
     takes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    on_reference: bool = False
-    packed: bool = False
-    beside: Callable[[Path], Sequence[Path]] = lambda path: ()
+    on_reference: bool = False  # its vectors stand on the reference grid, so that their scale is that of the project
+    packed: bool = False  # its files may be packed by gzip as a whole
+    beside: Callable[[Path], Sequence[Path]] = lambda path: ()  # the other files that a file cannot be read without
 
 
 TABLE: tuple[Format, ...] = (

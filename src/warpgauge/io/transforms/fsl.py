@@ -13,12 +13,13 @@ import numpy as np
 
 from warpgauge.errors import AmbiguousFileError, FileFormatError, InvalidInputError, say
 from warpgauge.geometry import Floats, Grid
-from warpgauge.io.files import is_text
+from warpgauge.io.files import read_head
+from warpgauge.io.images.nifti import open_nifti
 from warpgauge.io.transforms.lattice import Vectors
 from warpgauge.io.transforms.matrices import read_numbers
 from warpgauge.io.transforms.meaning import POSITION, Options, field_of, on_reference
 from warpgauge.io.transforms.transform import AffineTransform, Transform
-from warpgauge.io.transforms.volumes import load_nifti
+from warpgauge.io.transforms.volumes import nifti_field
 
 _BLOCK = 2**18
 
@@ -31,7 +32,8 @@ def read_fsl(path: Path, options: Options) -> Transform:
     """
     reference = options.reference
     moving = options.moving
-    text = is_text(path)
+    head = read_head(path, 4096)
+    text = b"\0" not in head and not head.startswith(b"\x1f\x8b")
     if moving is None or (text and reference is None):
         both = f"{say('reference')} and {say('moving')}, the grids of the fixed and the moving image"
         raise AmbiguousFileError(
@@ -53,7 +55,7 @@ def read_fsl(path: Path, options: Options) -> Transform:
 
 
 def _warp(path: Path, convention: str | None, reference: Grid | None, moving: Grid) -> Transform:
-    stored, row = load_nifti(path)
+    stored, row = nifti_field(open_nifti(path))
     if row is not None or stored.grid.d != 3:
         what = "a field in 2D" if row is None else f"a field of {row.program} by its intent"
         raise FileFormatError(

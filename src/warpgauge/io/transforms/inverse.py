@@ -32,12 +32,7 @@ class NumericalInverse(Transform):
         if not tolerance > 0:
             raise InvalidInputError(f"The tolerance of an inverse must be positive, got {tolerance!r}.")
         within = f"within {tolerance:g} world units"
-        super().__init__(
-            forward.d,
-            f"numerical inverse of {forward.description.kind}",
-            interpolation=forward.description.interpolation,
-            outside=f"masked (NaN) where no solution {within} was found",
-        )
+        super().__init__(forward.d, f"numerical inverse of {forward.description.kind}")
         note = f"Inverted numerically {within}; where the transform folds, one of several solutions is given."
         self.description = self.described(**forward._turned(note)).description
         self.forward = forward

@@ -23,14 +23,8 @@ _ORDERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 class LatticeTransform(Transform):
     """``x -> x + v(x)``, or ``x -> v(x)`` where ``absolute``, with ``v`` interpolated between vectors on a grid.
 
-    Parameters
-    ----------
-    vectors : (d, y, x) or (d, z, y, x) array of float32 or float64
-        World components x, y[, z] first; kept, not copied.
-    order : int
-        Degree of the B-spline that carries each vector.
-    margin : float
-        Distance from the outer vectors, in indices, within which the transform is not defined.
+    The vectors are (d, y, x) or (d, z, y, x) of float32 or float64, world components x, y[, z] first; kept, not copied.
+    A B-spline of ``order`` carries each; within ``margin`` of the outer ones, in indices, nothing is defined.
     """
 
     def __init__(
@@ -106,14 +100,7 @@ class DisplacementField(LatticeTransform):
 
     ITK also evaluates half a voxel beyond the outer nodes, with the value of the nearest node, and gives the identity
     further out; here all points beyond the outer nodes are masked, and so are points next to a value that is not
-    finite.
-
-    Parameters
-    ----------
-    vectors : (d, y, x) or (d, z, y, x) array
-        World components x, y[, z] first: displacements, or positions where ``absolute``.
-    name : str
-        What messages call it.
+    finite. The vectors are displacements, or positions where ``absolute``; ``name`` is what messages call it.
     """
 
     def __init__(
@@ -133,11 +120,6 @@ class DisplacementField(LatticeTransform):
             order=1,
             margin=0.0,
             absolute=absolute,
-            interpolation="linear",
-            outside=(
-                f"masked (NaN) beyond the outer nodes, index [0, n - 1] (within {BORDER:g} of the border counts as on "
-                f"it); ITK would clamp for half a voxel and then jump to the identity"
-            ),
             notes=notes,
         )
         if not self.gaps:
@@ -170,11 +152,6 @@ class BSplineTransform(LatticeTransform):
             order=order,
             margin=margin,
             absolute=False,
-            interpolation=f"B-spline of order {order} on its control grid",
-            outside=(
-                f"masked (NaN) outside control indices [{margin:g}, n - {1 + margin:g}] (within {BORDER:g} of the "
-                f"border counts as on it), where ITK and elastix would jump to the identity"
-            ),
             notes=notes,
         )
         if self.gaps:
@@ -193,14 +170,8 @@ _LARGEST = 9000  # coordinates of all landmarks together; the square of this man
 class LandmarkSpline(Transform):
     """``x -> x + A x + b + sum_i G(|x - p_i|) w_i``, whose weights interpolate landmarks.
 
-    ``G(r)`` is ``r`` (ThinPlateSpline), ``r^2 log r`` (ThinPlateR2LogRSpline) or ``r^3`` (VolumeSpline).
-
-    Parameters
-    ----------
-    source, target : (m, d) arrays
-        Fixed landmarks ``p_i`` and where they go.
-    stiffness : float
-        0 interpolates; larger values smooth.
+    ``G(r)`` is ``r`` (ThinPlateSpline), ``r^2 log r`` (ThinPlateR2LogRSpline) or ``r^3`` (VolumeSpline). The source
+    (m, d) are the fixed landmarks ``p_i``, the target where they go; a ``stiffness`` above 0 smooths.
     """
 
     def __init__(
@@ -231,8 +202,7 @@ class LandmarkSpline(Transform):
                 f"A spline through {count} landmarks needs a matrix too large to solve; at most {_LARGEST // d} are "
                 f"taken."
             )
-        words = f"{kernel} through {count} landmarks"
-        super().__init__(d, words, units=units, interpolation=words, notes=notes)
+        super().__init__(d, f"{kernel} through {count} landmarks", units=units, notes=notes)
         name, sign = _KERNELS[kernel]
         try:
             self._spline = RBFInterpolator(fixed, moving - fixed, kernel=name, degree=1, smoothing=sign * stiffness)

@@ -22,14 +22,9 @@ _TITLES = re.compile(rb"[^\n]*[A-Za-z_][^\n]*,", re.MULTILINE)
 
 
 class MappedPoints(Transform):
-    """A table of fixed points and where they were mapped; other points are masked.
+    """A table of fixed points and where they were mapped, (n, d) world points; NaN was outside, others are masked.
 
-    Parameters
-    ----------
-    fixed_points, mapped_points : (n, d) arrays
-        World points in rows; a mapped point of NaN was outside.
-    tolerance : float
-        How far a point may lie from a listed one, in world units, to count as that one.
+    A point within the ``tolerance`` of a listed one, in world units, counts as that one.
     """
 
     def __init__(
@@ -53,14 +48,7 @@ class MappedPoints(Transform):
             raise InvalidInputError("Mapped points need at least one fixed point, and finite coordinates of all.")
         if not tolerance >= 0:
             raise InvalidInputError(f"The tolerance of mapped points must not be negative, got {tolerance!r}.")
-        super().__init__(
-            self._fixed.shape[1],
-            "already mapped points",
-            units=units,
-            interpolation="none: only listed points are mapped",
-            outside=f"masked (NaN) at every point that is not within {tolerance:g} world units of a listed fixed point",
-            notes=notes,
-        )
+        super().__init__(self._fixed.shape[1], "already mapped points", units=units, notes=notes)
         self._mapped[~np.isfinite(self._mapped).all(axis=1)] = np.nan
         self._tolerance = tolerance
         self._tree = cKDTree(self._fixed)

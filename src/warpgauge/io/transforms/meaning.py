@@ -67,31 +67,17 @@ class AmbiguousFieldError(AmbiguousFileError):
 
 @dataclass
 class StoredField:
-    """A field as a file has it.
-
-    Parameters
-    ----------
-    vectors : (d, y, x) or (d, z, y, x) array
-        As stored, the component of the first axis first.
-    frame : {"LPS", "RAS", "index", None}
-        What their components are; None where the file leaves it open.
-    placed : bool
-        Whether the file says where the grid lies in the world.
-    named : bool
-        Whether the file says what its vectors are, so that nothing needs to be asked of their values.
-    direction : str
-        Which points it maps to which, as far as the file says.
-    """
+    """A field as a file has it."""
 
     name: str
-    vectors: Vectors
+    vectors: Vectors  # (d, y, x) or (d, z, y, x) as stored, the component of the first axis first
     grid: Grid
-    frame: str | None = None
+    frame: str | None = None  # of their components, as in `FRAMES`; None where the file leaves it open
     absolute: bool = False
     notes: list[str] = field(default_factory=list)
-    placed: bool = True
-    named: bool = False
-    direction: str = "fixed_to_moving"
+    placed: bool = True  # the file says where the grid lies in the world
+    named: bool = False  # the file says what its vectors are, so that nothing needs to be asked of their values
+    direction: str = "fixed_to_moving"  # as far as the file says
 
 
 def as_floats(values: np.ndarray[Any, np.dtype[Any]], name: str) -> Vectors:

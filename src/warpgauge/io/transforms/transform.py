@@ -6,7 +6,7 @@ import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from warpgauge.geometry import Floats, Grid
 _FARTHEST = 1e90
 OTHER_WAY = {"fixed_to_moving": "moving_to_fixed", "moving_to_fixed": "fixed_to_moving"}
 _SMALLEST, _LARGEST = 1e-9, 1e9
+_ONE_AT_A_TIME = threading.RLock()  # of functions of unknown origin
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Description:
     """Kind of a transform and the assumptions made to read it; all values are JSON-compatible.
 
     ``direction`` says between which points it maps, always ``"fixed_to_moving"`` from `read_transform`; ``frame`` and
-    ``units`` are those of the coordinates that it takes and gives; ``outside`` says where it is defined, and what
-    happens elsewhere; ``assumptions`` are whatever the file leaves open, one sentence each; ``source`` names the file.
+    ``units`` are those of the coordinates that it takes and gives; ``assumptions`` are whatever the file leaves open,
+    one sentence each; ``source`` names the file.
     """
 
     format: str = "memory"
@@ -36,8 +37,6 @@ class Description:
     direction: str = "fixed_to_moving"
     frame: str = "world"
     units: str = "unstated"
-    interpolation: str = "none"
-    outside: str = "defined everywhere"
     assumptions: tuple[str, ...] = ()
     source: str = ""
 
@@ -49,30 +48,14 @@ class Description:
 class Transform(ABC):
     """A map of fixed world points to moving world points.
 
-    A subclass gives ``_map`` (of checked points; NaN where it is not defined) and its words for the description.
-
-    Parameters
-    ----------
-    d : int
-        Dimension, 2 or 3.
-    support : Grid, optional
-        Spans where it is defined; None where it is defined everywhere, or nobody knows.
-    notes : sequence of str
-        What was assumed.
+    A subclass gives ``_map`` (of checked points; NaN where it is not defined) and its words for the description. The
+    ``support`` spans where it is defined; None where that is everywhere, or nobody knows.
     """
 
     linear: ClassVar[bool] = False
 
     def __init__(
-        self,
-        d: int,
-        kind: str,
-        *,
-        support: Grid | None = None,
-        units: str = "",
-        interpolation: str = "none",
-        outside: str = "defined everywhere",
-        notes: Sequence[str] = (),
+        self, d: int, kind: str, *, support: Grid | None = None, units: str = "", notes: Sequence[str] = ()
     ) -> None:
         self.d = d
         self.support = support
@@ -82,8 +65,6 @@ class Transform(ABC):
             kind=kind,
             frame="world, LPS" if d == 3 else "world",
             units=units or "unstated",
-            interpolation=interpolation,
-            outside=outside,
             assumptions=tuple(notes),
         )
 
@@ -194,18 +175,10 @@ def centred(matrix: ArrayLike, centre: ArrayLike, translation: ArrayLike) -> tup
 
 
 class FunctionTransform(Transform):
-    """A transform given as a Python function of (n, d) points.
+    """A transform given as a Python function: (n, d) fixed world points to as many moving ones, NaN where undefined.
 
-    Parameters
-    ----------
-    function : callable
-        Maps an (n, d) float64 array of fixed world points to as many moving world points; NaN rows are undefined.
-    name : str
-        What messages call it.
-    serial : bool
-        Whether threads call the function one after the other, which functions of unknown origin need.
-    support : Grid, optional
-        Where its inverse is looked for.
+    ``name`` is what messages call it; where ``serial``, threads call it and other such functions one after the other,
+    as functions of unknown origin need; its inverse is looked for on the ``support``.
     """
 
     def __init__(
@@ -219,16 +192,14 @@ class FunctionTransform(Transform):
             d,
             f"Python function {getattr(function, '__name__', type(function).__name__)!r}",
             support=support,
-            interpolation="the function's own",
-            outside="masked (NaN) where the function gives NaN or infinity",
             notes=("The function takes fixed world points and gives moving world points.",),
         )
         self.function = function
         self._name = name
-        self._turn: AbstractContextManager[Any] = _Turn() if serial else nullcontext()
+        self._serial = serial
 
     def _map(self, points: Floats) -> Floats:
-        with self._turn:
+        with _ONE_AT_A_TIME if self._serial else nullcontext():
             # A copy, since a function that works in place must not change the caller's points.
             values = self.function(points.copy())
         try:
@@ -244,22 +215,6 @@ class FunctionTransform(Transform):
             )
         mapped[~np.isfinite(mapped).all(axis=1)] = np.nan
         return mapped
-
-
-class _Turn:
-    """A lock that threads take one after the other; a copy in another process has its own."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def __reduce__(self) -> tuple[type[_Turn], tuple[()]]:
-        return _Turn, ()
 
 
 def no_points(name: str, what: str) -> str:
@@ -292,19 +247,11 @@ class Chain(Transform):
         abouts = [part.description for part in transforms]
         kinds = ", then ".join(about.kind for about in abouts)
         units = {about.units: None for about in abouts if about.units != "unstated"}
-        limits = [
-            f"member {number} ({part.description.kind}): {part.description.outside}"
-            for number, part in enumerate(transforms, start=1)
-            if not part.linear
-        ]
         super().__init__(
             transforms[0].d,
             f"chain of {len(transforms)} ({kinds})",
             support=support or transforms[0].support,
             units=" / ".join(units),
-            interpolation="; ".join({about.interpolation: None for about in abouts if about.interpolation != "none"})
-            or "none",
-            outside="; ".join(limits) or "defined everywhere",
             notes=(
                 f"Members apply to points in the order listed: {kinds}.",
                 *{note: None for about in abouts for note in about.assumptions},

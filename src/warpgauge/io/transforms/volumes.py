@@ -109,7 +109,7 @@ def read_volume(path: Path, options: Options) -> Transform:
         return read_as_asked(stored, options)
     if options.convention not in (None, DISPLACEMENT, POSITION):
         return _read_network(volume, options)
-    stored, row = load_nifti(path)
+    stored, row = nifti_field(volume)
     if row is None:
         return read_as_asked(stored, options)
     if row.order > 1:
@@ -146,13 +146,12 @@ def _stored(volume: Volume, frame: str | None) -> StoredField:
     return StoredField(volume.path.name, as_floats(volume.values(), volume.path.name), grid, frame, notes=notes)
 
 
-def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
+def nifti_field(volume: Volume) -> tuple[StoredField, Named | None]:
     """Load vectors, grid and meaning of a NIfTI file.
 
     The vectors are the fifth dimension, (X, Y, Z, 1, d), as ITK, ANTs and most programs write them, or the fourth,
     (X, Y, Z, 3), whose intent ITK does not heed.
     """
-    volume = open_nifti(path)
     header = volume.header
     code = int(header["intent_code"])
     name = bytes(np.asarray(header["intent_name"]).item()).partition(b"\0")[0].decode("ascii", "replace").strip()
@@ -161,7 +160,8 @@ def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
     row = next((row for row in rows if row.name or row.advice or len(volume.sizes) == 5), None)
     if row is not None and row.advice:
         what = f"of kind {kind:g}" if row.name == "NREG_TRANS" else f"({name or code})"
-        raise FileFormatError(f"{path.name!r} is a file of {row.program} {what} that is not read: {row.advice}.")
+        name = volume.path.name
+        raise FileFormatError(f"{name!r} is a file of {row.program} {what} that is not read: {row.advice}.")
     stored = _stored(volume, None)
     stored.placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
     if row is None:
@@ -177,10 +177,12 @@ def load_nifti(path: Path) -> tuple[StoredField, Named | None]:
     return stored, row
 
 
-def nifti_array(path: Path) -> Vectors:
+def nifti_array(volume: Volume) -> Vectors:
     """Return the values of a NIfTI file with its dimensions as axes, x first."""
-    volume = open_nifti(path)
-    values = as_floats(volume.values(), path.name).reshape(volume.sizes[::-1])
+    sizes = volume.sizes
+    if len(sizes) == 5 and sizes[3] == 1:  # between space and vectors NIfTI has the axis of time
+        sizes = (*sizes[:3], sizes[4])
+    values = as_floats(volume.values(), volume.path.name).reshape(sizes[::-1])
     return values.transpose(range(values.ndim - 1, -1, -1))
 
 
@@ -188,14 +190,14 @@ def _read_network(volume: Volume, options: Options) -> Transform:
     """Read a NIfTI as the array that a network saved, whose header may say where it lies, and nothing else."""
     path = volume.path
     if options.reference is None and not ARRAYS[str(options.convention)].first:
-        stored = on_reference(load_nifti(path)[0], None)
+        stored = on_reference(nifti_field(volume)[0], None)
         if np.array_equal(np.abs(stored.grid.affine), np.eye(stored.grid.d + 1)):
             raise AmbiguousFileError(
                 f"{path.name!r} has the identity as its matrix, as fields saved without a header have; give "
                 f"{say('reference')}, the fixed grid."
             )
         options = replace(options, reference=stored.grid)
-    return field_of_file(nifti_array(path), path.name, options, axes="xyz")
+    return field_of_file(nifti_array(volume), path.name, options, axes="xyz")
 
 
 def _grid(frame: Frame, path: Path, notes: list[str]) -> Grid:
