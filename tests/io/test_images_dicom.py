@@ -188,9 +188,9 @@ def test_tilted_gantry_is_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     ("tags", "reason"),
     [
-        ({"ImagePositionPatient": None}, "ImagePositionPatient 'None', but 3 finite numbers"),
+        ({"ImagePositionPatient": None}, "ImagePositionPatient must be 3 numbers, but are 0"),
         ({"ImageOrientationPatient": None}, "ImageOrientationPatient 'None'"),
-        ({"PixelSpacing": None}, "PixelSpacing 'None'"),
+        ({"PixelSpacing": None}, "PixelSpacing must be 2 numbers"),
         ({"PixelSpacing": ["0", "0"]}, "not positive"),
         ({"ImageOrientationPatient": ["1", "0", "0", "1", "0", "0"]}, "right angle"),
         ({"NumberOfFrames": "3"}, "3 frames"),

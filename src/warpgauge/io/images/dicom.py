@@ -13,7 +13,7 @@ import numpy as np
 from warpgauge.display import counted
 from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats
-from warpgauge.io.files import foreign_decoder, quiet, read_head, readable, require
+from warpgauge.io.files import finite_numbers, foreign_decoder, quiet, read_head, readable, require
 from warpgauge.io.images.frame import Frame
 from warpgauge.io.images.samples import rescale, rescaled_dtype
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel
@@ -122,17 +122,7 @@ def _refuse_mixed(folder: Path, headers: list[tuple[Path, Any]]) -> None:
 
 
 def _numbers(path: Path, header: Any, key: str, count: int) -> Floats:
-    value = header.get(key)
-    try:
-        numbers = np.array([float(v) for v in value])
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.shape != (count,) or not np.all(np.isfinite(numbers)):
-        raise FileFormatError(
-            f"{path.name!r} has {key} {str(value)[:60]!r}, but {count} finite numbers are expected, without which a "
-            f"slice has no place in the world."
-        )
-    return numbers
+    return finite_numbers(np.ravel(header.get(key) or ()), path.name, key, count)
 
 
 def _slice(path: Path, header: Any) -> _Slice:

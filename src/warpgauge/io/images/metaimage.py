@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from warpgauge.errors import FileFormatError
-from warpgauge.geometry import Floats
-from warpgauge.io.files import neighbour, read_head
+from warpgauge.io.files import finite_numbers, neighbour, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, length_unit
 from warpgauge.io.images.samples import Block
 from warpgauge.io.images.volume import Volume
@@ -75,19 +74,6 @@ def _fields(path: Path) -> tuple[Fields, int]:
     )
 
 
-def _numbers(path: Path, key: str, text: str, count: int) -> Floats:
-    """Read ``count`` numbers of a header entry."""
-    try:
-        values = np.array([float(word) for word in text.split()])
-    except ValueError:
-        values = np.empty(0)
-    if values.shape != (count,) or not np.all(np.isfinite(values)):
-        raise FileFormatError(
-            f"{path.name!r} has {key} = {text[:80]!r}, but {count} finite numbers are expected there."
-        )
-    return values
-
-
 def _whole_number(path: Path, key: str, text: str) -> int:
     """Read a whole number of a header entry."""
     try:
@@ -99,7 +85,7 @@ def _whole_number(path: Path, key: str, text: str) -> int:
 
 
 def _size(path: Path, fields: Fields, d: int) -> tuple[int, ...]:
-    numbers = _numbers(path, "DimSize", fields.get("DimSize", ""), d)
+    numbers = finite_numbers(fields.get("DimSize", "").split(), path.name, "DimSize", d)
     if np.any(numbers < 1) or np.any(numbers != np.floor(numbers)) or np.any(numbers > 2**40):
         raise FileFormatError(
             f"{path.name!r} has DimSize = {fields['DimSize']!r}, but positive whole numbers are expected."
@@ -124,16 +110,16 @@ def _frame(path: Path, fields: Fields, size: tuple[int, ...], notes: list[str]) 
         if origin_text is not None or matrix_text is not None:
             notes.append("Offset and TransformMatrix are not used, since the header has no ElementSpacing.")
         return Frame(size)
-    spacing = _numbers(path, "ElementSpacing", spacing_text, d)
+    spacing = finite_numbers(spacing_text.split(), path.name, "ElementSpacing", d)
     if np.any(spacing <= 0):
         raise FileFormatError(
             f"{path.name!r} has ElementSpacing = {spacing_text!r}, but positive numbers are expected."
         )
-    origin = np.zeros(d) if origin_text is None else _numbers(path, "Offset", origin_text, d)
+    origin = np.zeros(d) if origin_text is None else finite_numbers(origin_text.split(), path.name, "Offset", d)
     axes = np.eye(d)
     if matrix_text is not None:
         # Each row of the text is the direction of one axis of the array, so the transpose has them as columns.
-        axes = _numbers(path, "TransformMatrix", matrix_text, d * d).reshape(d, d).T
+        axes = finite_numbers(matrix_text.split(), path.name, "TransformMatrix", d * d).reshape(d, d).T
     if not np.allclose(np.linalg.norm(axes, axis=0), 1, atol=1e-4):
         raise FileFormatError(f"{path.name!r} has a TransformMatrix whose rows are not of length 1: {matrix_text!r}.")
     named = length_unit(fields.get("DistanceUnits", ""))
