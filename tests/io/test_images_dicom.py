@@ -189,7 +189,7 @@ def test_tilted_gantry_is_refused(tmp_path: Path):
     ("tags", "reason"),
     [
         ({"ImagePositionPatient": None}, "ImagePositionPatient must be 3 numbers, but are 0"),
-        ({"ImageOrientationPatient": None}, "ImageOrientationPatient 'None'"),
+        ({"ImageOrientationPatient": None}, "ImageOrientationPatient must be 6 numbers"),
         ({"PixelSpacing": None}, "PixelSpacing must be 2 numbers"),
         ({"PixelSpacing": ["0", "0"]}, "not positive"),
         ({"ImageOrientationPatient": ["1", "0", "0", "1", "0", "0"]}, "right angle"),
