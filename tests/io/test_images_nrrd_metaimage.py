@@ -225,7 +225,7 @@ def test_metaimage_units(tmp_path: Path):
         ("ElementType = MET_SHORT\nElementDataFile = gone.raw\n", "not next to it"),
         ("ElementType = MET_BLOB\nElementDataFile = LOCAL\n", "ElementType = 'MET_BLOB'"),
         ("ElementType = MET_SHORT\n", "'Key = Value'"),
-        ("ElementSpacing = 1 nan 1\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "ElementSpacing are not finite"),
+        ("ElementSpacing = 1 nan 1\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "Spacing are not finite"),
         ("ElementSpacing = 1 -1 1\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "positive numbers"),
         (
             "ElementSpacing = 1 1 1\nTransformMatrix = 1 0 0 1 1 0 0 0 1\nElementType = MET_SHORT\n"
@@ -242,7 +242,7 @@ def test_metaimage_units(tmp_path: Path):
         ("ElementNumberOfChannels = 3\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "3 numbers at a voxel"),
         ("ObjectType = Tube\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "'Tube', not an Image"),
         ("\nDimSize = 4 3 2.5\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "positive whole numbers"),
-        ("ElementSpacing = a b c\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "ElementSpacing are not numbers"),
+        ("ElementSpacing = a b c\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "Spacing are not numbers"),
         ("HeaderSize = -1\nDimSize = 40 30 20\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "promises 48000"),
         ("HeaderSize = x\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "whole number"),
         ("just words\nElementType = MET_SHORT\nElementDataFile = LOCAL\n", "'Key = Value'"),
