@@ -27,10 +27,11 @@ def test_examples_run(name: str) -> None:
 
 
 def test_the_library_shows_examples_of_its_names() -> None:
-    """Sixteen names of the mathematics and the maps each show how they are called."""
+    """Nineteen names of the mathematics and the maps each show how they are called."""
     shown = {name for name in NAMES if examples(name)}
     assert {
         "Annotations", "Grid", "KernelBundle", "Suggester", "TransformationPrior", "blended_map", "calibration",
-        "covariance_from_ellipse", "default_posterior", "displacement_norm", "error_map", "error_score", "fit_kernel",
-        "fuse_raters", "leave_one_out_loss", "leave_one_out_residuals",
+        "covariance_from_ellipse", "default_posterior", "displacement_norm", "ellipse_from_covariance", "entropy_map",
+        "error_map", "error_score", "fit_kernel", "fuse_raters", "leave_one_out_loss", "leave_one_out_residuals",
+        "mean_map",
     } <= shown  # fmt: skip

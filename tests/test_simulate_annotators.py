@@ -136,20 +136,6 @@ def test_panel_is_fused() -> None:
     assert abs(np.corrcoef(e[0, :, 0], e[1, :, 0])[0, 1]) < 0.05
 
 
-def test_panel_by_the_papers_method() -> None:
-    """The sample covariance at each location is numpy's; with three experts in 3D it is singular and needs a floor."""
-    points = locations(2, 30)
-    panel = ExpertPanel.alike(4, 2.0, 1.0, method="sample")
-    placed = panel.placements(points, truth, seed=11)
-    expected = [np.cov(placed[:, row].T) for row in range(30)]
-    np.testing.assert_allclose(panel.annotate(points, truth, seed=11).covariances, expected, rtol=1e-9)
-    points = locations(3, 30)
-    with pytest.raises(InvalidInputError, match="singular"):
-        ExpertPanel.alike(3, 0.65, 0.73, method="sample").annotate(points, truth, seed=0)
-    floored = ExpertPanel.alike(3, 0.65, 0.73, method="sample", floor=0.1).annotate(points, truth, seed=0)
-    assert np.linalg.eigvalsh(floored.covariances)[:, 0] == pytest.approx(0.01)
-
-
 ANNOTATORS: list[Annotator | ExpertPanel] = [
     IsotropicAnnotator(2.0),
     EllipseAnnotator(),
@@ -174,7 +160,8 @@ def test_determinism(annotator: Annotator | ExpertPanel) -> None:
 
 def test_deformation_and_annotators_share_no_randomness() -> None:
     """With one seed for everything, neither the control velocities nor two experts draw the same numbers again."""
-    velocity = random_velocity(wg.Grid((200, 200)), 1.0, 10.0, seed=4).control_vectors.ravel()
+    grid = wg.Grid((20, 20), (10.0, 10.0))  # whose pixels are the control points
+    velocity = random_velocity(grid, 1.0, 10.0, seed=4).ravel()
     unit = IsotropicAnnotator(wg.ellipse_from_covariance(np.eye(2))[0][0])  # whose noise is standard normal
     alone = errors(unit.annotate(np.zeros((30, 2)), truth, seed=4))
     first, second = ExpertPanel((unit, unit)).placements(np.zeros((30, 2)), truth, seed=4) - 3.0
@@ -183,15 +170,14 @@ def test_deformation_and_annotators_share_no_randomness() -> None:
         assert nearest > 1e-9
 
 
-def test_outside_the_deformation_is_skipped() -> None:
-    """Where the truth is not defined an annotator skips, for that reason, and a panel leaves the location out."""
+def test_outside_the_deformation_is_left_out() -> None:
+    """Where the truth is not defined an annotator and a panel leave the location out."""
     grid = wg.Grid((50, 40))
     deformation = random_deformation(grid, 1.0, 12.0, seed=0)
     points = np.array([[10.0, 10.0], [60.0, 10.0], [30.0, 20.0]])
-    answers = IsotropicAnnotator(1.0, noisy=False).answers(points, deformation, seed=0)
-    assert answers.skipped == {1: "outside_image"}
-    np.testing.assert_array_equal(answers.rows, [0, 2])
-    np.testing.assert_array_equal(answers.annotations.moving_points, deformation.map(points[[0, 2]]))
+    annotations = IsotropicAnnotator(1.0, noisy=False).annotate(points, deformation, seed=0)
+    np.testing.assert_array_equal(annotations.fixed_points, points[[0, 2]])
+    np.testing.assert_array_equal(annotations.moving_points, deformation.map(points[[0, 2]]))
     assert len(ExpertPanel.alike(3, 1.0, 1.0).annotate(points, deformation, seed=0)) == 2
 
 
@@ -199,7 +185,6 @@ def test_outside_the_deformation_is_skipped() -> None:
     ("make", "words"),
     [
         (lambda: IsotropicAnnotator(0.0), "radius"),
-        (lambda: IsotropicAnnotator(1.0, alpha=1.5), "alpha"),
         (lambda: EllipseAnnotator(scale=-1.0), "scale"),
         (lambda: EllipseAnnotator(log_sd=-0.1), "log_sd"),
         (lambda: EllipseAnnotator(pixel_size=np.nan), "pixel_size"),

@@ -99,9 +99,6 @@ def test_selecting_and_joining_keep_rows_together() -> None:
     np.testing.assert_array_equal(joined.fixed_points, x[[2, 3, 0]])
     np.testing.assert_array_equal(joined.moving_points, x[[2, 3, 0]] + 100)
     np.testing.assert_array_equal(joined.covariances[:, 0, 0], [3, 4, 1])
-    np.testing.assert_array_equal(annotations.without(-1).fixed_points, x[:3])
-    with pytest.raises(InvalidInputError, match="no annotation 4"):
-        annotations.without(4)
 
 
 # --- several raters -----------------------------------------------------------------------------------------------

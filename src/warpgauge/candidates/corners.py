@@ -25,23 +25,13 @@ _SMALLEST_CORE = 4
 
 @dataclass(frozen=True)
 class Candidates:
-    """Salient points of an image, the strongest first.
+    """Salient points (n, d) of an image, the strongest first, and what was done, with the numbers.
 
-    Parameters
-    ----------
-    points_world : (n, d) array
-        World points.
-    strengths : (n,) array
-        ``(det A - k (trace A)^d)^(1/d)``, in squared grey values per squared world unit.
-    refined : (n,) bool array
-        False where the quadratic fit failed and the point is the centre of its pixel.
-    method : str
-        What was done, with the numbers.
+    Strengths are ``(det A - k (trace A)^d)^(1/d)``, in squared grey values per squared world unit.
     """
 
     points_world: Floats
     strengths: Floats
-    refined: NDArray[np.bool_]
     method: str
 
     def __len__(self) -> int:
@@ -58,7 +48,6 @@ def find_candidates(
     min_distance: float | None = None,
     sigma: float | None = None,
     border: float | None = None,
-    subpixel: bool = True,
     progress: Progress | None = None,
     memory: int = 512 * 2**20,
     pool: int = 1_000_000,
@@ -70,12 +59,9 @@ def find_candidates(
     image_array : array
         ``[y, x]`` or ``[z, y, x]``, colour as a last axis of 3 or 4; anything with ``shape`` that numpy can slice, so
         that a memory map or a Zarr array is never loaded whole.
-    grid : Grid
-        Of the image.
-    mask : array, optional
-        Candidates lie in pixels where it is not zero.
-    foreground : Foreground, optional
-        Instead of a mask: candidates lie in it, at least one element of its (reduced) mask from its edge.
+    mask, foreground : array or Foreground, optional
+        Candidates lie in pixels where the mask is not zero, or in the foreground, at least one element of its (reduced)
+        mask from its edge.
     count : int, optional
         How many at most; None for all.
     min_distance : float, optional
@@ -85,20 +71,11 @@ def find_candidates(
         Width of the window of the structure tensor in world units; twice the (geometric) mean spacing by default.
     border : float, optional
         World distance to keep from the edge of the image; three sigma by default.
-    subpixel : bool
-        Refine positions by a quadratic fit to the neighbouring strengths.
-    progress : callable, optional
-        Called with the number of blocks done and of all blocks.
     memory : int
         Bytes for the arrays of one block; the image is worked through in overlapping blocks that fit, with the same
         result as at once.
     pool : int
         How many local maxima, the strongest, are kept for the choice.
-
-    Returns
-    -------
-    Candidates
-        The strongest first, deterministic.
     """
     if foreground is not None:
         if mask is not None:
@@ -106,7 +83,7 @@ def find_candidates(
         mask = ForegroundMask(foreground.shrunk(), grid)
     if pool < 1 or (count is not None and pool < count):
         raise InvalidInputError(f"pool must be a number of maxima not below count, got {pool!r}.")
-    search = _Search(image_array, grid, mask, count, min_distance, sigma, border, subpixel)
+    search = _Search(image_array, grid, mask, count, min_distance, sigma, border)
     core = search.core(memory)
     starts = list(itertools.product(*(range(0, n, c) for n, c in zip(grid.shape, core, strict=True))))
     peaks: list[Peaks] = []
@@ -136,7 +113,6 @@ class _Search:
         min_distance: float | None,
         sigma: float | None,
         border: float | None,
-        subpixel: bool,
     ) -> None:
         shape = tuple(int(n) for n in image.shape)
         if shape[: grid.d] != grid.shape:
@@ -151,7 +127,6 @@ class _Search:
         self.grid = grid
         self.mask = mask
         self.count = count
-        self.subpixel = subpixel
         self.rule = gray_rule(shape, grid.d)
         self.spacing = array_order(grid.spacing)
         self.shape = np.array(grid.shape)
@@ -215,11 +190,11 @@ class _Search:
         index = index[kept]
         if not len(index):
             return None
-        position, refined = self._refined(strength, local, index, mask)
+        position = self._refined(strength, local, index, mask)
         kept = self._inside(position)
         flat = np.ravel_multi_index(tuple(index.T), self.grid.shape).astype(np.int64)
         values = strength[tuple(local.T)] ** (1 / self.grid.d)
-        return Peaks(flat[kept], position[kept], values[kept], refined[kept])
+        return Peaks(flat[kept], position[kept], values[kept])
 
     def _gray(self, region: tuple[slice, ...]) -> Floats:
         """Read grey values of a part of the image."""
@@ -242,28 +217,24 @@ class _Search:
 
     def _refined(
         self, strength: Floats, local: NDArray[np.int64], index: NDArray[np.int64], mask: NDArray[np.bool_] | None
-    ) -> tuple[Floats, NDArray[np.bool_]]:
-        """Positions below the pixel of maxima at ``local`` in the block and ``index`` in the image, and which they are.
+    ) -> Floats:
+        """Refined positions of maxima at ``local`` in the block and ``index`` in the image.
 
         A vertex in a neighbouring pixel counts only where that pixel is in the mask as well.
         """
         position = index.astype(np.float64)
-        refined = np.zeros(len(index), dtype=bool)
-        if self.subpixel:
-            rows = np.flatnonzero(np.all((index > 0) & (index < self.shape - 1), axis=1))
-            offsets, sound = vertex_offsets(strength, local[rows])
-            if mask is not None:
-                nearest = local[rows] + np.round(offsets).astype(np.int64)
-                sound &= mask[tuple(nearest.T)]
-            position[rows[sound]] += offsets[sound]
-            refined[rows[sound]] = True
-        return position, refined
+        rows = np.flatnonzero(np.all((index > 0) & (index < self.shape - 1), axis=1))
+        offsets, sound = vertex_offsets(strength, local[rows])
+        if mask is not None:
+            nearest = local[rows] + np.round(offsets).astype(np.int64)
+            sound &= mask[tuple(nearest.T)]
+        position[rows[sound]] += offsets[sound]
+        return position
 
     def chosen(self, peaks: Peaks | None, dropped: int) -> Candidates:
         """Thin the strongest maxima by distance; ``dropped`` weaker ones were not kept."""
         if peaks is None:
-            nothing = np.zeros(0)
-            return Candidates(np.zeros((0, self.grid.d)), nothing, nothing.astype(bool), self._method(0))
+            return Candidates(np.zeros((0, self.grid.d)), np.zeros(0), self._method(0))
         points = self.grid.index_to_world(array_order(peaks.position))
         rows = thin(points, self.min_distance, self.count)
         if dropped and (self.count is None or len(rows) < self.count):
@@ -274,19 +245,18 @@ class _Search:
                 SuspiciousDataWarning,
                 stacklevel=3,
             )
-        return Candidates(points[rows], peaks.strength[rows], peaks.refined[rows], self._method(len(rows)))
+        return Candidates(points[rows], peaks.strength[rows], self._method(len(rows)))
 
     def _method(self, found: int) -> str:
         units = self.grid.units
         d = self.grid.d
-        fit = "refined by a quadratic fit" if self.subpixel else "at pixel centres"
         where = ""
         if self.mask is not None:
             where = ", in the foreground" if isinstance(self.mask, ForegroundMask) else ", in a mask"
         return (
-            f"{found} corners {fit}: maxima of det A - k (trace A)^{d} with k = {sensitivity(d):.4g}, A the "
-            f"structure tensor with sigma {self.sigma:.4g} {units}; more than {self.min_distance:.4g} {units} apart, "
-            f"{self.border:.4g} {units} from the border{where}; {self.rule}."
+            f"{found} corners refined by a quadratic fit: maxima of det A - k (trace A)^{d} with "
+            f"k = {sensitivity(d):.4g}, A the structure tensor with sigma {self.sigma:.4g} {units}; more than "
+            f"{self.min_distance:.4g} {units} apart, {self.border:.4g} {units} from the border{where}; {self.rule}."
         )
 
 

@@ -31,16 +31,9 @@ _LEAST_BACKGROUND = 0.005
 
 @dataclass(frozen=True, eq=False)
 class Foreground:
-    """Where an image shows something.
+    """Where an image shows something: a mask, and how it was found in a sentence.
 
-    Parameters
-    ----------
-    mask : bool array
-        True in the foreground, on ``grid``.
-    grid : Grid
-        Frame of the mask; covers the image, usually with larger elements.
-    method : str
-        How it was found, in a sentence.
+    The mask is on ``grid``, which covers the image, usually with larger elements.
     """
 
     mask: Mask
@@ -83,17 +76,9 @@ class Foreground:
 
 
 def find_foreground(image: Image) -> Foreground:
-    """Find the tissue or body in an image.
+    """Find the tissue or body in an image, read at a level of at most 0.4 million pixels or 10 million voxels.
 
-    Parameters
-    ----------
-    image : Image
-        Read at a reduced level: at most 0.4 million pixels or 10 million voxels.
-
-    Returns
-    -------
-    Foreground
-        The whole image, with the reason in ``method``, where no background, or nothing else, is found.
+    The whole image, with the reason in ``method``, where no background, or nothing else, is found.
     """
     limit = _MOST_ELEMENTS[image.grid.d]
     level = next((k for k in range(image.levels) if image.level_grid(k).count <= limit), image.levels - 1)

@@ -19,12 +19,11 @@ _FARTHEST_VERTEX = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """Maxima of an array: flat index, position in array order (with sub-pixel part), strength, whether refined."""
+    """Maxima of an array: flat index, position in array order (with sub-pixel part) and strength."""
 
     flat: NDArray[np.int64]
     position: Floats
     strength: Floats
-    refined: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -32,7 +31,7 @@ class Peaks:
     def strongest(self, count: int) -> Peaks:
         """Return at most so many peaks by falling strength; equal strengths by their place in the array."""
         rows = np.lexsort((self.flat, -self.strength))[:count]
-        return Peaks(self.flat[rows], self.position[rows], self.strength[rows], self.refined[rows])
+        return Peaks(self.flat[rows], self.position[rows], self.strength[rows])
 
     @classmethod
     def joined(cls, parts: list[Peaks]) -> Peaks:
@@ -41,7 +40,6 @@ class Peaks:
             np.concatenate([part.flat for part in parts]),
             np.concatenate([part.position for part in parts]),
             np.concatenate([part.strength for part in parts]),
-            np.concatenate([part.refined for part in parts]),
         )
 
 

@@ -20,11 +20,7 @@ _MOST = 1000
 class LabelRegions:
     """Which region each point of an image lies in; made by :meth:`of`.
 
-    Parameters
-    ----------
-    labels : int array
-        On ``grid``, indexed as images are. Zero is a region as any other: what has no label moves together.
-    grid : Grid
+    The labels are on ``grid``, indexed as images are. Zero is a region as any other: what has no label moves together.
     """
 
     labels: NDArray[np.integer[Any]]

@@ -36,21 +36,10 @@ def gray_rule(shape: tuple[int, ...], d: int) -> str:
 
 
 def to_gray(array: Array, d: int | None = None) -> tuple[Array, str]:
-    """Turn a colour image into one channel.
+    """Turn an image, ``[y, x]`` or ``[z, y, x]`` and perhaps channels last, into one channel, and name the rule.
 
-    Parameters
-    ----------
-    array : array
-        ``[y, x]`` or ``[z, y, x]``, and the channels as a last axis where there are several.
-    d : {2, 3}, optional
-        Dimension of the image. By default a three-dimensional array whose last axis has 3 or 4 entries is a 2D colour
-        image; say ``d=3`` for a volume that is as thin as that.
-
-    Returns
-    -------
-    array, str
-        The image of one channel, and the rule by which it came about. One channel is given back as it is; luma is
-        float64, without rounding.
+    By default a three-dimensional array whose last axis has 3 or 4 entries is a 2D colour image; say ``d=3`` for a
+    volume that is as thin as that. One channel is given back as it is; luma is float64, without rounding.
     """
     if d is None:
         d = 2 if array.ndim == 2 or (array.ndim == 3 and array.shape[-1] in (1, 3, 4)) else 3

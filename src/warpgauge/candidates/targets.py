@@ -23,16 +23,8 @@ _LARGEST_LATTICE = 20_000_000
 def targets_from_domain(grid: Grid, count: int, *, method: Method = "regular", seed: int = 0) -> Floats:
     """Sample the whole domain of an image.
 
-    Parameters
-    ----------
-    grid : Grid
-        Of the image.
-    count : int
-        Number of points: exactly this many at random, at most this many on a lattice.
-    method : {"regular", "random"}
-        Centres of equal cells that are as cubic as the image allows, or uniform random points.
-    seed : int
-        Of the random points.
+    At most ``count`` centres of equal cells that are as cubic as the image allows, or exactly as many uniform random
+    points.
     """
     _check(count, method)
     size = np.asarray(grid.size)
@@ -45,21 +37,10 @@ def targets_from_domain(grid: Grid, count: int, *, method: Method = "regular", s
 def targets_from_mask(
     mask: Any, grid: Grid, count: int | None = None, *, method: Method = "random", seed: int = 0
 ) -> Floats:
-    """Sample the pixels of a mask.
+    """Sample the pixels of a mask, which is not zero where targets may lie.
 
-    Parameters
-    ----------
-    mask : array
-        Not zero where targets may lie; on the grid.
-    grid : Grid
-        Of the image.
-    count : int, optional
-        How many points; all pixel centres by default.
-    method : {"regular", "random"}
-        Points of a lattice that lie in the mask (at most ``count``), or pixel centres drawn without replacement
-        (exactly ``count``, in the order of the array).
-    seed : int
-        Of the random choice.
+    All pixel centres, or exactly ``count`` of them drawn without replacement, in the order of the array; with
+    ``"regular"`` at most ``count`` points of a lattice that lie in the mask.
     """
     _check(1 if count is None else count, method)
     _check_shape(mask, grid, "mask")
@@ -74,22 +55,7 @@ def targets_from_labels(
     """Sample the edge, or the whole, of labelled structures.
 
     A pixel is on the edge of its label when one of its neighbours along an axis has another label (listed or not); the
-    border of the image does not count.
-
-    Parameters
-    ----------
-    labels : array of int
-        One label per pixel; on the grid.
-    grid : Grid
-        Of the image.
-    label : int or sequence of int
-        Which labels.
-    edge : bool
-        Only the edge pixels; else all pixels of the labels.
-    count : int, optional
-        How many pixel centres, drawn without replacement; all by default.
-    seed : int
-        Of the random choice.
+    border of the image does not count. All pixel centres, or ``count`` of them drawn without replacement.
     """
     _check(1 if count is None else count, "random")
     _check_shape(labels, grid, "label image")
@@ -124,13 +90,8 @@ def targets_from_file(
 ) -> Floats:
     """Read target points from a landmark file of any format; of a file of pairs, the fixed points.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    format, grid, **options
-        As ``format``, ``fixed_grid`` and the other arguments of `warpgauge.io.landmarks.read_landmarks`. A file of
-        pairs of voxel indices takes ``moving_grid`` too.
+    ``grid`` and the options are ``fixed_grid`` and the other arguments of `warpgauge.io.landmarks.read_landmarks`. A
+    file of pairs of voxel indices takes ``moving_grid`` too.
     """
     landmarks = read_landmarks(path, format=format, fixed_grid=grid, **options)
     return landmarks.fixed_points[landmarks.active]

@@ -15,16 +15,9 @@ CAP = 200
 
 @dataclass(frozen=True)
 class FurtherAnnotations:
-    """Estimated number of further annotations.
+    """Number of further annotations until the best beats every other, and is the best, with probability ``level``.
 
-    Attributes
-    ----------
-    best : int or None
-        Until the best beats every other with probability ``level``, and is the best with that probability; 0 where it
-        is already, None where more than ``cap`` would be needed.
-    level : float
-    cap : int
-        Largest number that is of interest.
+    0 where it does already, None where more than ``cap`` would be needed.
     """
 
     best: int | None
@@ -45,24 +38,9 @@ def further_by_growth(
     """Estimate how many more annotations would decide which transform is best.
 
     The standardised lead ``z`` of a pair (the normal quantile of its win probability) grows with the square root of
-    their number, on average. A probability cannot be known better than to half a sample.
-
-    Parameters
-    ----------
-    order : sequence of int
-        The ranking, best first.
-    win : (K, K) array
-        Win probabilities.
-    annotations : int
-        How many there are.
-    cap : int
-        Largest number of further ones that is of interest.
-    samples : int
-        Behind the win probabilities.
-    best : float
-        Probability of the first to be the best; what is short of the level where every pair is decided.
-    level : float
-        Probability that decides a pair.
+    their number, on average. ``order`` is the ranking, best first, and ``win`` holds the (K, K) win probabilities. A
+    probability cannot be known better than to half a sample. ``best`` is the probability of the first to be the best:
+    what is short of the level where every pair is decided.
     """
     quantile = float(special.ndtri(level))
     least = 0.5 / samples

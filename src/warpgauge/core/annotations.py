@@ -122,12 +122,6 @@ class Annotations:
         moving = np.einsum("lab,lb->la", covariances, weighted[order])
         return Annotations(places[order], moving, (covariances + np.swapaxes(covariances, 1, 2)) / 2)
 
-    def without(self, row: int) -> Annotations:
-        """All annotations but one: the ``A^(l)`` of the leave-one-out loss."""
-        if not -len(self) <= row < len(self):
-            raise InvalidInputError(f"There is no annotation {row} to leave out; there are {len(self)}.")
-        return self[np.arange(len(self)) != row % len(self)]
-
 
 def confidence_radius(d: int, alpha: float = 0.01) -> float:
     """``gamma``: radius of the 1 - alpha region of a standard d-variate normal, ``F(gamma^2, d) = 1 - alpha``."""
@@ -159,9 +153,6 @@ def covariance_from_ellipse(half_lengths: ArrayLike, axes: ArrayLike, alpha: flo
     >>> covariance = wg.covariance_from_ellipse([6.0, 3.0], np.eye(2))  # holds the match with 99 %
     >>> covariance.round(3).tolist()
     [[3.909, 0.0], [0.0, 0.977]]
-    >>> half_lengths, axes = wg.ellipse_from_covariance(covariance)
-    >>> half_lengths.round(6).tolist()
-    [6.0, 3.0]
     """
     lengths = np.asarray(half_lengths, dtype=np.float64)
     V = np.asarray(axes, dtype=np.float64)
@@ -179,7 +170,15 @@ def covariance_from_ellipse(half_lengths: ArrayLike, axes: ArrayLike, alpha: flo
 
 
 def ellipse_from_covariance(covariance: ArrayLike, alpha: float = 0.01) -> tuple[Floats, Floats]:
-    """Half-lengths (longest first) and axes (columns) of the 1 - alpha region, the inverse of the above."""
+    """Half-lengths (longest first) and axes (columns) of the 1 - alpha region: `covariance_from_ellipse` undone.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> half_lengths, axes = wg.ellipse_from_covariance([[1.0, 0.0], [0.0, 4.0]])
+    >>> half_lengths.round(2).tolist(), abs(axes).tolist()  # the longest axis is y
+    ([6.07, 3.03], [[0.0, 1.0], [1.0, 0.0]])
+    """
     matrices = np.asarray(covariance, dtype=np.float64)
     if matrices.ndim not in (2, 3) or matrices.shape[-1] not in (2, 3):
         raise InvalidInputError(f"A covariance must be (d, d) or (n, d, d) with d = 2 or 3, got {matrices.shape}.")

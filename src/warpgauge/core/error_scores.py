@@ -15,13 +15,7 @@ from warpgauge.errors import InvalidInputError
 
 
 def displacement_norm(errors: ArrayLike, p: float) -> float:
-    """p-norm of displacement errors, Eq. (p_norms): 1 is the mean, 2 the root mean square, inf the maximum.
-
-    Parameters
-    ----------
-    errors : (n, d) array of vectors or (n,) array of lengths
-    p : float
-        At least 1, or ``numpy.inf``.
+    """p-norm of (n, d) errors or (n,) lengths, Eq. (p_norms): 1 is the mean, 2 the root mean square, inf the maximum.
 
     Examples
     --------
@@ -144,16 +138,9 @@ def quadratic_forms(posterior: Posterior, points: Floats, vectors: Floats) -> Fl
 
 @dataclass(frozen=True, eq=False)
 class RankDistribution:
-    """Ranks of K transforms over posterior samples.
+    """Ranks of K transforms over posterior samples: probability of transform k (row) having rank r + 1 (column).
 
-    Attributes
-    ----------
-    probabilities : (K, K) array
-        Probability of transform k (row) having rank r + 1 (column).
-    best : (K,) array
-        Probability of being best.
-    mean : (K,) array
-        Expected rank, from 1.
+    Also the probability of being best (K,), and the expected rank (K,), from 1.
     """
 
     probabilities: Floats

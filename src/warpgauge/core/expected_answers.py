@@ -43,15 +43,8 @@ def chance_in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats, t
     """Return the probability that points with this mean and covariance lie in a box along the axes.
 
     Directions count as independent given the factor of the tails, which is exact for isotropic noise (with a
-    correlation of 0.6 it is off by up to 0.1); the factor is integrated by Gauss quadrature.
-
-    Parameters
-    ----------
-    mean : (n, d) array
-    covariance : (n, d, d) array
-    low, high : (d,) arrays
-    tails : float
-        Degrees of freedom of Student-t deviations with this covariance; infinite for a Gaussian.
+    correlation of 0.6 it is off by up to 0.1); the factor is integrated by Gauss quadrature. Means (n, d), covariances
+    (n, d, d), ends of the box (d,).
     """
     sd = np.sqrt(np.maximum(np.einsum("naa->na", covariance), np.finfo(float).tiny))
     below = (low - mean) / sd
@@ -94,16 +87,8 @@ def chance_in_region(
 ) -> Floats:
     """Return the probability that points with this mean and covariance lie in a region of any shape.
 
-    By a fixed rule of equally likely points about the mean: 72 in 2D, 120 in 3D.
-
-    Parameters
-    ----------
-    mean : (n, d) array
-    covariance : (n, d, d) array
-    contains : callable
-        From (m, d) points to (m,) truth values.
-    tails : float
-        As for :func:`chance_in_box`.
+    By a fixed rule of equally likely points about the mean: 72 in 2D, 120 in 3D. ``contains`` gives truth values of
+    (n, d) points.
     """
     n, d = mean.shape
     nodes = _nodes(d, float(tails))
@@ -122,17 +107,7 @@ class AnswerField:
               K_i(x) = \exp(-\lVert x - x_i\rVert^2 / 2 h_i^2)
 
     over answers a and skips s, each with its reach h: the mean of a Beta distribution whose prior counts one answer
-    everywhere. It is 1 where nothing is known.
-
-    Parameters
-    ----------
-    points : (m, d) array
-        Where questions were answered or skipped.
-    skipped : (m,) bool array
-    reaches : (m,) array
-        How far each speaks for its neighbourhood, world units.
-    weight : float
-        How many answers at the same place make up for a skip.
+    everywhere. It is 1 where nothing is known. The weight w says how many answers at the same place make up for a skip.
     """
 
     points: Floats

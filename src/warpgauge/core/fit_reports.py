@@ -15,20 +15,10 @@ class FitReport:
 
 @dataclass(frozen=True)
 class PowerLawReport:
-    """Result of a fit of the power law.
+    """Result of a fit of the power law: posterior means of ``a`` (geometric, a share of the diagonal) and of ``p``.
 
-    Attributes
-    ----------
-    amplitude : float
-        Posterior (geometric) mean of ``a``, a share of the image's diagonal.
-    slope : float
-        Posterior mean of ``p``.
-    log_amplitude_sd, slope_sd : float
-        Posterior standard deviations of ``log a`` and of ``p``.
-    annotations : int
-        Number of annotations that it rests on, over all sets.
-    narrow_trend : bool
-        Whether the annotations are likelier under a narrow affine trend than under the given one, and so have it.
+    Also the posterior standard deviations of ``log a`` and of ``p``, the number of annotations over all sets, and
+    whether these are likelier under a narrow affine trend than under the given one, and so have it.
     """
 
     amplitude: float

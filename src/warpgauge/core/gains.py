@@ -38,12 +38,7 @@ def entropy_constant(d: int) -> float:
 class KernelGivenTargets:
     """The scalar kernel given exact values at all targets, which must be distinct: again a scalar times I_d.
 
-    Parameters
-    ----------
-    kernel : ScalarKernel
-    targets : (N, d) array
-    points : (n, d) array
-        Where it will be asked for again and again: its whitened columns there are kept.
+    Its whitened columns at ``points``, where it will be asked for again and again, are kept.
     """
 
     def __init__(self, kernel: ScalarKernel, targets: Floats, points: Floats) -> None:
@@ -124,19 +119,8 @@ class Gains:
 
     Lazy where all candidates are targets: a gain never rises when an annotation is added, so that one of an earlier
     step is an upper bound, and only the few at the top are brought up to date. Gains of candidates outside T can
-    rise; then all are brought up to date.
-
-    Parameters
-    ----------
-    kernel : ScalarKernel
-        The prior's.
-    candidates : (n, d) array
-    expected : (d, d) array, optional
-        Covariance of an annotation to come, the model's extra noise included.
-    targets : (N, d) array, optional
-        Distinct; None where every candidate is a target.
-    same_point : float
-        A candidate this close to a target is that target.
+    rise; then all are brought up to date. ``targets`` are distinct, or None where every candidate is one; a candidate
+    as close as ``same_point`` to a target is that target. ``expected`` (d, d) includes the model's extra noise.
     """
 
     def __init__(

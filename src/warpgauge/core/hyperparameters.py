@@ -175,23 +175,9 @@ def fit_kernel(
     """Learn the kernel's weights (and, if asked, the noise) on all annotation sets at once.
 
     Minimises the mean leave-one-out loss of Eq. (gpp_loss_simplified) over the logarithms of the weights by L-BFGS-B
-    with an exact gradient, from the best of three starts, within bounds far from any sensible value.
-
-    Parameters
-    ----------
-    prior : TransformationPrior
-        Its family, scales, mean and trend are kept; its weights are one of the starts.
-    sets : Annotations or sequence of Annotations
-        Training pairs, each an independent transformation from the same prior.
-    noise : bool
-        Learn the extra noise variance as well.
-    max_iterations : int
-        For the descent from the best start.
-
-    Returns
-    -------
-    TransformationPrior
-        With the learned weights; its ``fit`` attribute is a :class:`FitReport`.
+    with an exact gradient, from the best of three starts, within bounds far from any sensible value. The prior's
+    family, scales, mean and trend are kept; its weights are one of the starts. The ``fit`` of what is returned is a
+    :class:`FitReport`.
 
     Examples
     --------

@@ -74,16 +74,8 @@ def left_out_beside(
 ) -> LeaveOneOut:
     """Predict annotations from those at other locations and from the others of their own.
 
-    Parameters
-    ----------
-    residuals, covariances : (L, d), (L, d, d) arrays
-        Of each annotation's location, all of its annotations merged, predicted from the other locations.
-    merged : (L, d, d) array
-        Noise ``M`` of that merged annotation, ``M^-1 = sum_l N_l^-1``.
-    offsets : (L, d) array
-        Each annotation's match minus the merged one.
-    noise : (L, d, d) array
-        Each annotation's own ``N_l``.
+    ``residuals`` and ``covariances`` are those of each annotation's location, all of its annotations merged to one of
+    noise ``M``, predicted from the other locations; ``offsets`` each match minus the merged one, ``noise`` its ``N_l``.
     """
     # The others of the location say z with precision Q; V is what they leave of the prediction P from elsewhere.
     precisions = np.linalg.inv(noise)

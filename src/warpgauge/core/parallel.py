@@ -51,12 +51,12 @@ def thread_count() -> int:
     return os.cpu_count() or 1
 
 
-def over_items(worker: Callable[[], Callable[[int], None]], items: int, threads: int | None = None) -> None:
+def over_items(worker: Callable[[], Callable[[int], None]], items: int) -> None:
     """Call ``worker()`` once in each thread and what it returns for every number below ``items``, in no fixed order.
 
     What a thread needs for all of its items (buffers) is made by ``worker``. Linear algebra within stays in the thread.
     """
-    threads = min(thread_count() if threads is None else threads, items)
+    threads = min(thread_count(), items)
     numbers = count()
     failed = threading.Event()
 

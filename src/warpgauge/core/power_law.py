@@ -110,18 +110,8 @@ def default_prior(
 ) -> TransformationPrior:
     """Return the default model before any annotation: affine trend, power-law weights, Student-t tails.
 
-    Parameters
-    ----------
-    extent : (d,) array
-        Sides of the fixed image in world units.
-    center : (d,) array
-        Its middle, about which the trend acts.
-    smallest : float
-        Smallest scale in world units; scales double from it until one reaches the longest side.
-    family : str
-        Of the radial functions.
-    regions : callable, optional
-        Which region each point lies in, where parts of the image may move on their own.
+    ``extent`` and ``center`` are the sides of the fixed image and its middle, about which the trend acts, in world
+    units; scales double from the smallest until one reaches the longest side.
     """
     sides = _checked_extent(extent)
     if not (np.isfinite(smallest) and smallest > 0):
@@ -141,25 +131,12 @@ def fit_power_law(
 ) -> TransformationPrior:
     """Learn amplitude and smoothness from annotations, and return the prior with the weights averaged over them.
 
-    Parameters
-    ----------
-    prior : TransformationPrior
-        Its family, scales, mean and tails are kept; its weights play no part. An affine trend is made narrow (matrix
-        entries of 0.1, translation of 5 % of the diagonal) where that makes the annotations likelier.
-    sets : Annotations or sequence of Annotations
-        The pair's own annotations, any number of them, or those of several pairs that are alike.
-    extent : (d,) array
-        Sides of the fixed image in world units.
-    noise : bool
-        Learn an extra noise variance as well, by a third dimension of the grid.
+    Family, scales, mean and tails of the prior are kept; its weights play no part. An affine trend is made narrow
+    (matrix entries of 0.1, translation of 5 % of the diagonal) where that makes the annotations likelier. The sets are
+    the pair's own annotations, or those of several pairs that are alike; ``extent`` are the sides of the fixed image in
+    world units. With ``noise`` an extra noise variance is learned as well, by a third dimension of the grid. The
+    ``fit`` of what is returned is a :class:`PowerLawReport`.
 
-    Returns
-    -------
-    TransformationPrior
-        Its ``fit`` attribute is a :class:`PowerLawReport`.
-
-    Notes
-    -----
     The likelihood is the Gaussian one with the trend integrated out; each annotation's covariance counts in it with its
     mean variance over the directions, which keeps every matrix L x L. The posterior uses the full covariances.
     """
@@ -227,8 +204,6 @@ def default_posterior(
     smallest: float | None = None,
     *,
     center: ArrayLike | None = None,
-    family: str = FAMILY,
-    noise: bool = False,
     regions: Regions | None = None,
 ) -> Posterior:
     """Return the default model given annotations: fitted to them, heavy-tailed, calibrated.
@@ -255,10 +230,6 @@ def default_posterior(
     center : (d,) array, optional
         Middle of the fixed image, about which the affine trend acts; by default that of the grid, or half of the
         extent, as of an image whose first corner is the origin.
-    family : str
-        Of the radial functions.
-    noise : bool
-        Learn an extra noise variance as well.
     regions : callable, optional
         Which region each of (n, d) points lies in, as (n,) whole numbers, where parts of the image may move on their
         own; how much they do is learned.
@@ -273,8 +244,8 @@ def default_posterior(
         pixel = 1.0
     smallest = SMALLEST * pixel if smallest is None else smallest
     center = middle if center is None else center
-    prior = default_prior(sides, center=center, smallest=smallest, family=family, regions=regions)
-    return fitted_posterior(prior, annotations, sides, noise=noise)
+    prior = default_prior(sides, center=center, smallest=smallest, regions=regions)
+    return fitted_posterior(prior, annotations, sides)
 
 
 def fitted_posterior(

@@ -125,13 +125,8 @@ class TransformationPrior:
     def condition(self, annotations: Annotations, *, calibrate: bool = False) -> Posterior:
         """Condition on annotations, Eqs. (gaussian_process_mean_conditioned) and (…covariance_conditioned).
 
-        Parameters
-        ----------
-        annotations : Annotations
-            May be empty: the posterior is then the prior.
-        calibrate : bool
-            Scale the posterior covariance by the factor that the leave-one-out residuals ask for
-            (see :func:`warpgauge.calibration`).
+        Without any the posterior is the prior. ``calibrate`` scales the posterior covariance by the factor that the
+        leave-one-out residuals ask for (see :func:`warpgauge.calibration`).
         """
         if not isinstance(annotations, Annotations):
             raise InvalidInputError(f"condition needs wg.Annotations, got {type(annotations).__name__}.")
@@ -344,12 +339,7 @@ class Posterior:
     def region(self, points: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
         """Ellipses or ellipsoids about the mean that hold the true matches with probability ``level``.
 
-        Returns
-        -------
-        half_lengths : (n, d) array
-            World units, ascending.
-        axes : (n, d, d) array
-            Unit vectors as columns, in the same order.
+        Half-lengths (n, d), ascending, in world units, and axes (n, d, d), unit vectors as columns in the same order.
         """
         variances, axes = np.linalg.eigh(self.covariance(points))
         return np.sqrt(np.maximum(variances, 0) * self.squared_radius(level)), np.asarray(axes)

@@ -30,20 +30,10 @@ _STEPS = 6
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """What annotations say about each other.
+    """What annotations say about each other: the posterior given the core, and which annotations the core contradicts.
 
-    Attributes
-    ----------
-    posterior : Posterior
-        Given the core: the annotations that agree.
-    suspect : (n,) array of bool
-        Annotations that the core contradicts.
-    residuals : (n, d) array
-        Placement less what the others of the core predict.
-    covariances : (n, d, d) array
-        Of these residuals, as predicted.
-    squares : (n,) array
-        Squared Mahalanobis lengths.
+    Residuals (n, d), placements less what the others of the core predict, with their predicted covariances (n, d, d)
+    and squared Mahalanobis lengths (n,).
     """
 
     posterior: Posterior
@@ -76,11 +66,7 @@ def fewest(d: int) -> int:
 def screen(annotations: Annotations, learn: Callable[[Annotations], Posterior]) -> Screening | None:
     """Find the annotations that the others contradict; None where there are too few.
 
-    Parameters
-    ----------
-    annotations : Annotations
-    learn : callable
-        Returns the calibrated posterior given some of them.
+    ``learn`` returns the calibrated posterior given some of them.
     """
     n = len(annotations)
     d = annotations.d

@@ -20,12 +20,8 @@ from warpgauge.core.factors import is_isotropic
 class Spectrum:
     """Eigendecomposition of a covariance of L annotations, whitened by their noise.
 
-    Attributes
-    ----------
-    whitening : (L, d, d) array
-        Inverse Cholesky factors of the noise.
-    values, vectors : (m,) and (m, m) arrays
-        m is L with isotropic noise, else L d.
+    ``whitening`` (L, d, d) are inverse Cholesky factors of the noise. There are L values with isotropic noise, else
+    L d.
     """
 
     whitening: Floats
@@ -102,15 +98,9 @@ class WidenedSpectrum:
 
 
 class Likelihoods:
-    """Log likelihoods of residuals for every factor and size, and any multiples of the columns.
+    """Log likelihoods of residuals for every factor (F,) and size (V,), and any multiples of the columns.
 
-    Parameters
-    ----------
-    variances : (m,) array
-        Of a spectrum.
-    columns, residuals : (m, R) and (m,) arrays
-        Rotated.
-    factors, sizes : (F,) and (V,) arrays
+    Variances (m,) of a spectrum; columns (m, R) and residuals (m,), both rotated.
     """
 
     def __init__(self, variances: Floats, columns: Floats, residuals: Floats, factors: Floats, sizes: Floats) -> None:

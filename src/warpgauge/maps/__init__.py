@@ -9,7 +9,6 @@ from warpgauge.maps.dense import (
     exceedance_map,
     masked,
     mean_map,
-    p_value_map,
     significance_map,
     standard_deviation_map,
 )
@@ -47,7 +46,6 @@ __all__ = [
     "masked",
     "mean_map",
     "orthogonal_planes",
-    "p_value_map",
     "picture_bytes",
     "picture_grid",
     "plain_text",

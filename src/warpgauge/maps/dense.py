@@ -54,6 +54,15 @@ def mean_map(posterior: Posterior, grid: Grid, *, progress: Progress | None = No
     """Posterior mean **displacement** ``mu_|A(x) - x`` at every element, shape ``(*grid.shape, d)``.
 
     The components are x, y[, z] in world units.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[20.0], weights=[4.0]))
+    >>> posterior = prior.condition(wg.Annotations.isotropic([[5.0, 5.0]], [[6.0, 5.0]], sd=0.1))
+    >>> displacement = wg.mean_map(posterior, wg.Grid((60, 10)))
+    >>> displacement.shape, displacement[5, 5].round(2).tolist(), displacement[5, 50].tolist()
+    ((10, 60, 2), [1.0, 0.0], [0.0, 0.0])
     """
 
     def displacement(points: Floats) -> Floats:
@@ -63,7 +72,17 @@ def mean_map(posterior: Posterior, grid: Grid, *, progress: Progress | None = No
 
 
 def entropy_map(posterior: Posterior, grid: Grid, *, progress: Progress | None = None) -> Floats:
-    """Entropy of the true match at every element, in nats, shape ``grid.shape``."""
+    """Entropy of the true match at every element, in nats, shape ``grid.shape``.
+
+    Examples
+    --------
+    >>> import warpgauge as wg
+    >>> prior = wg.TransformationPrior(wg.KernelBundle("wendland", scales=[20.0], weights=[4.0]))
+    >>> posterior = prior.condition(wg.Annotations.isotropic([[5.0, 5.0]], [[6.0, 5.0]], sd=0.1))
+    >>> entropy = wg.entropy_map(posterior, wg.Grid((60, 10)))
+    >>> entropy[5, [5, 50]].round(2).tolist()  # at the annotation, and far from it
+    [-1.77, 4.22]
+    """
     return _over_grid(posterior, grid, posterior.entropy, progress)
 
 
@@ -103,23 +122,18 @@ def exceedance_map(
     return _over_grid(posterior, grid, probability, progress)
 
 
-def p_value_map(posterior: Posterior, transform: Any, grid: Grid, *, progress: Progress | None = None) -> Floats:
-    """``1 - e(x)`` without cancellation: how probable a deviation at least that large is, were the transform right."""
-    transform = mapping(transform, "p_value_map", posterior.d)
-
-    def p_value(squares: Floats) -> Floats:
-        return beyond(squares, posterior.d, posterior.prior.tails)
-
-    return _over_grid(posterior, grid, _against(posterior, transform, p_value), progress)
-
-
 def significance_map(posterior: Posterior, transform: Any, grid: Grid, *, progress: Progress | None = None) -> Floats:
-    """Benjamini-Hochberg-adjusted p-values over the elements at which the transform is defined.
+    """Benjamini-Hochberg-adjusted p-values (``1 - e(x)``) over the elements at which the transform is defined.
 
     Elements below q may be called contradicted by the annotations with a share of at most q of false calls expected.
     NaN outside the transform's domain. Needs all elements at once: about three times the memory of the result.
     """
-    return adjusted_significance(p_value_map(posterior, transform, grid, progress=progress))
+    transform = mapping(transform, "significance_map", posterior.d)
+
+    def p_value(squares: Floats) -> Floats:
+        return beyond(squares, posterior.d, posterior.prior.tails)
+
+    return adjusted_significance(_over_grid(posterior, grid, _against(posterior, transform, p_value), progress))
 
 
 def _over_grid(

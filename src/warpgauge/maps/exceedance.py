@@ -34,15 +34,7 @@ def exceedance_probability(
 
     With Gaussian tails the true match is ``N(mu_|A, k_|A)``; the probability is integrated in the eigenbasis of
     ``k_|A``, to an absolute error below 1e-6. With Student-t tails that is averaged over the factor on the covariance,
-    to an absolute error below 1e-3.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    points, mapped_points : (n, d) arrays
-        Fixed points and where the transform maps them; NaN rows of the latter give NaN.
-    tolerance : float
-        In world units, above 0.
+    to an absolute error below 1e-3. NaN rows of the mapped points give NaN; the tolerance is in world units.
     """
     at = as_points(points, "points", posterior.d)
     mapped = np.asarray(mapped_points, dtype=np.float64)

@@ -6,7 +6,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,8 +103,6 @@ class Picture:
         Fades and hatches where the entropy is high, see `entropy_limits`.
     points : (n, d) array, optional
         Annotated points, drawn as small open circles.
-    planes : sequence of Plane, optional
-        For 3D; three middle planes by default.
     tolerance : float, optional
         Named in the legend of exceedance maps.
     outline : bool
@@ -122,7 +120,6 @@ class Picture:
     entropy: Floats | None = None
     limits: tuple[float, float] | None = None
     points: Floats | None = None
-    planes: Sequence[Plane] | None = None
     tolerance: float | None = None
     outline: bool = False
     high: float | None = None
@@ -144,28 +141,19 @@ class Picture:
             raise InvalidInputError("A picture fades by entropy and limits; give both or neither.")
 
 
-def displayable(samples: NDArray[Any], percentiles: Sequence[float] = (1, 99)) -> Floats:
-    """Stretch samples, NaN aside, to [0, 1] between two of their percentiles, for drawing."""
+def displayable(samples: NDArray[Any]) -> Floats:
+    """Stretch samples, NaN aside, to [0, 1] between their first and last percentile, for drawing."""
     finite = samples[np.isfinite(samples)]
     if finite.size == 0:
         return np.full(samples.shape, np.nan)
-    low, high = np.percentile(finite, percentiles)
+    low, high = np.percentile(finite, (1, 99))
     return np.asarray(np.clip((samples - low) / (high - low if high > low else 1.0), 0.0, 1.0), dtype=np.float64)
 
 
 def map_picture(picture: Picture, *, title: str = "", width: float = 10.0) -> Any:
-    """Draw maps side by side with one colour scale, and return matplotlib's Figure; see `save_picture`.
-
-    Parameters
-    ----------
-    picture : Picture
-    title : str
-        Above all.
-    width : float
-        In inches.
-    """
+    """Draw maps side by side with one colour scale, and return matplotlib's Figure, ``width`` inches wide."""
     library = matplotlib()
-    planes = list(picture.planes) if picture.planes is not None else orthogonal_planes(picture.grid)
+    planes = orthogonal_planes(picture.grid)
     columns = _columns(len(picture.panels), len(planes))
     cells = [(name, plane) for name in picture.panels for plane in planes]
     rows = math.ceil(len(cells) / columns)

@@ -19,15 +19,9 @@ _NAMES = {0: "sagittal", 1: "coronal", 2: "axial"}
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A cut through a grid along two of its axes.
+    """A cut through a grid along two of its axes: the plane ``index`` along the normal ``axis``, 0 is x, 2 is z.
 
-    Parameters
-    ----------
-    grid : Grid
-    axis : int
-        The normal: 0 is x, 1 is y, 2 is z; 2 for a 2D grid.
-    index : int
-        Which plane; 0 for a 2D grid.
+    Of a 2D grid it is plane 0 along axis 2.
     """
 
     grid: Grid
@@ -85,19 +79,11 @@ class Plane:
         return (index[:, axes] + 0.5) * self.grid.spacing[axes], near
 
 
-def orthogonal_planes(grid: Grid, count: int = 1, through: Floats | None = None) -> list[Plane]:
-    """Return the plane of a 2D grid, or ``count`` evenly spread planes along z, y and x of a 3D one.
-
-    With ``through``, a world point, a single plane along each axis goes through it.
-    """
+def orthogonal_planes(grid: Grid) -> list[Plane]:
+    """Return the plane of a 2D grid, or the middle ones along z, y and x of a 3D one."""
     if grid.d == 2:
         return [Plane(grid)]
-    if through is not None:
-        index = np.round(grid.world_to_index(through)).astype(int)
-        if not grid.contains(through):
-            raise InvalidInputError(f"The point {np.asarray(through).tolist()} lies outside the grid.")
-        return [Plane(grid, axis, int(np.clip(index[axis], 0, grid.size[axis] - 1))) for axis in (2, 1, 0)]
-    return [Plane(grid, axis, int((k + 0.5) * grid.size[axis] / count)) for axis in (2, 1, 0) for k in range(count)]
+    return [Plane(grid, axis, grid.size[axis] // 2) for axis in (2, 1, 0)]
 
 
 def scale_bar_length(extent: float) -> float:

@@ -11,7 +11,7 @@ from warpgauge.core.arrays import Floats
 from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Grid
 from warpgauge.io.images import Image
-from warpgauge.maps.dense import POINTS, Progress, defined_rows, mapping
+from warpgauge.maps.dense import POINTS, defined_rows, mapping
 
 _COARSER = 1.001  # a level counts as fine enough up to rounding
 
@@ -22,37 +22,15 @@ def fitting_level(image: Image, spacing: float) -> int:
     return max(fitting, default=0)
 
 
-def warped_image(
-    moving: Image | tuple[NDArray[Any], Grid],
-    transform: Any,
-    grid: Grid,
-    *,
-    order: int = 1,
-    progress: Progress | None = None,
-) -> Floats:
-    """Sample the moving image at ``transform(x)`` for every element x of a grid of the fixed image.
+def warped_image(moving: Image | tuple[NDArray[Any], Grid], transform: Any, grid: Grid) -> Floats:
+    """Sample the moving image linearly at ``transform(x)`` for every element x of a grid of the fixed image.
 
-    Parameters
-    ----------
-    moving : Image, or (array, Grid)
-        Of an `Image`, the coarsest level is read that is at least as fine as ``grid``.
-    transform : Transform, Posterior or callable
-        Maps fixed to moving world points; a posterior by its mean. Or the (grid.count, d) array of the points of the
-        grid, already mapped.
-    grid : Grid
-    order : {0, 1}
-        Nearest or linear interpolation.
-    progress : callable, optional
-
-    Returns
-    -------
-    (*grid.shape) or (*grid.shape, 3) array
-        NaN outside the transform's domain and outside the moving image.
+    Of an `Image`, the coarsest level is read that is at least as fine as ``grid``. The transform maps fixed to moving
+    world points, a posterior by its mean; or it is the (grid.count, d) array of the points of the grid, already mapped.
+    NaN outside the transform's domain and outside the moving image.
     """
     from scipy import ndimage
 
-    if order not in (0, 1):
-        raise InvalidInputError(f"warped_image interpolates with order 0 or 1, got {order!r}.")
     if isinstance(moving, Image):
         level = fitting_level(moving, float(grid.spacing.min()))
         samples = np.asarray(moving.read(level))
@@ -77,8 +55,6 @@ def warped_image(
         for channel in range(channels.shape[-1]):
             # "nearest" serves the half pixel between the outer centres and the image's edge only.
             out[start + rows, channel] = ndimage.map_coordinates(
-                channels[..., channel], at, output=np.float64, order=order, mode="nearest"
+                channels[..., channel], at, output=np.float64, order=1, mode="nearest"
             )
-        if progress is not None:
-            progress(stop, grid.count)
     return out.reshape(*grid.shape, -1) if samples.ndim > frame.d else out.reshape(grid.shape)

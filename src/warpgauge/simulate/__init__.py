@@ -7,11 +7,9 @@ from warpgauge.simulate.annotators import (
     ExpertAnnotator,
     ExpertPanel,
     IsotropicAnnotator,
-    SimulatedAnswers,
 )
-from warpgauge.simulate.deformation import deformation_of, random_deformation
+from warpgauge.simulate.deformation import deformation_of, random_deformation, random_velocity
 from warpgauge.simulate.images import warp_image
-from warpgauge.simulate.velocity import VelocityField, random_velocity
 
 __all__ = [
     "Annotator",
@@ -20,8 +18,6 @@ __all__ = [
     "ExpertAnnotator",
     "ExpertPanel",
     "IsotropicAnnotator",
-    "SimulatedAnswers",
-    "VelocityField",
     "deformation_of",
     "random_deformation",
     "random_velocity",
