@@ -133,18 +133,8 @@ def confidence_radius(d: int, alpha: float = 0.01) -> float:
 def covariance_from_ellipse(half_lengths: ArrayLike, axes: ArrayLike, alpha: float = 0.01) -> Floats:
     """Covariance whose 1 - alpha region is the given ellipse or ellipsoid, Eq. (covariance_matrix_from_ellipse).
 
-    Parameters
-    ----------
-    half_lengths : (d,) or (n, d) array
-        Half-lengths ``r_i`` of the axes, positive, in world units.
-    axes : (d, d) or (n, d, d) array
-        Orthonormal directions ``v_i`` as **columns**.
-    alpha : float
-        The true match lies in the ellipse with probability ``1 - alpha``.
-
-    Returns
-    -------
-    (d, d) or (n, d, d) array
+    Half-lengths (d,) or (n, d) of the axes in world units, and their orthonormal directions as **columns**, (d, d) or
+    (n, d, d). The true match lies in the ellipse with probability ``1 - alpha``.
 
     Examples
     --------

@@ -36,18 +36,11 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Result of :func:`warpgauge.calibration`.
+    """Result of :func:`warpgauge.calibration`: coverage at 50, 80 and 95 %, residuals, and the factor they ask for.
 
-    Attributes
-    ----------
-    coverage : tuple of Coverage
-        At 50, 80 and 95 %.
-    standardised : (L, d) array
-        Leave-one-out residuals whitened by their stated covariance: standard normal if the model is right (Student-t
-        of unit covariance where the prior has such tails).
-    factor : float
-        What ``condition(..., calibrate=True)`` multiplies the posterior covariance by.
-    residuals : LeaveOneOut
+    The standardised residuals (L, d) are whitened by their stated covariance: standard normal if the model is right
+    (Student-t of unit covariance where the prior has such tails). The factor is what ``condition(..., calibrate=True)``
+    multiplies the posterior covariance by.
     """
 
     coverage: tuple[Coverage, ...]

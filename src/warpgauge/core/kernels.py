@@ -270,6 +270,8 @@ class KernelBundle:
         for weight, scale in zip(weights, self.scales, strict=True):
             if self.family == "gaussian":
                 np.multiply(squares, -1 / (R_GAUSSIAN * scale) ** 2, out=values)
+                # 1e-304 for what is smaller: numpy takes ten times as long for an exponential that underflows.
+                np.maximum(values, -700.0, out=values)
                 np.exp(values, out=values)
                 values *= weight
             else:

@@ -25,17 +25,9 @@ _LOG_FACTOR_BOUND = float(np.log(1e6))
 class LeaveOneOut:
     """How well each annotation is predicted by the others.
 
-    Attributes
-    ----------
-    residuals : (L, d) array
-        ``y_l`` minus its prediction.
-    covariances : (L, d, d) array
-        What the model says their covariance is: ``k_|A(l)(x_l, x_l) + Sigma_l + noise``.
-    mahalanobis : (L,) array
-        Mahalanobis length of each residual.
-    p : (L,) array
-        Probability of a length at least that large, by the chi-square distribution (by the F distribution where the
-        model has Student-t tails).
+    Residuals (L, d), ``y_l`` minus its prediction; what the model says their covariances (L, d, d) are,
+    ``k_|A(l)(x_l, x_l) + Sigma_l + noise``; the Mahalanobis length of each, and the probability of a length at least
+    that large, by the chi-square distribution (by the F distribution where the model has Student-t tails).
     """
 
     residuals: Floats

@@ -42,17 +42,9 @@ _Fill = Callable[[slice, Floats], Floats]
 class Conditioned:
     """A scalar kernel times I_d given noisy observations at ``locations``, Eq. (definition_K_TT_given_A).
 
-    Attributes
-    ----------
-    kernel : ScalarKernel
-        The prior's kernel, trend included.
-    locations : (L, d) array
-        Annotated fixed points.
-    noise : (L, d, d) array
-        Their covariances, any extra noise included.
-    W : (L b, L b) array
-        Inverse Cholesky factor, ``K_AA^-1 = W^T W``, annotation by annotation; b is 1 where all noise is isotropic,
-        so that every covariance is a number times I_d, and d otherwise.
+    ``noise`` (L, d, d) includes any extra noise. ``W`` (L b, L b) is the inverse Cholesky factor, ``K_AA^-1 = W^T W``,
+    annotation by annotation; b is 1 where all noise is isotropic, so that every covariance is a number times I_d, and d
+    otherwise.
     """
 
     kernel: ScalarKernel

@@ -208,7 +208,11 @@ def default_posterior(
 ) -> Posterior:
     """Return the default model given annotations: fitted to them, heavy-tailed, calibrated.
 
-    It is the model of sessions, studies and experiments, and what `warpgauge evaluate` starts from.
+    It is the model of sessions, studies and experiments, and what `warpgauge evaluate` starts from. ``extent`` are the
+    sides of the fixed image in world units, or its grid. The smallest scale is 10 pixels of the grid by default, or 10
+    world units without one; the affine trend acts about ``center``, by default the middle of the grid, or half of the
+    extent, as of an image whose first corner is the origin. ``regions`` says which region each of (n, d) points lies
+    in, as (n,) whole numbers, where parts of the image may move on their own; how much they do is learned.
 
     Examples
     --------
@@ -219,20 +223,6 @@ def default_posterior(
     >>> posterior = wg.default_posterior(pairs, extent=[200, 200])
     >>> posterior.prior.mean, posterior.prior.tails, posterior.d
     ('affine', 4.0, 2)
-
-    Parameters
-    ----------
-    annotations : Annotations
-    extent : (d,) array or Grid
-        Sides of the fixed image in world units, or its grid, which also says where its middle is.
-    smallest : float, optional
-        Smallest scale in world units; 10 pixels of the grid by default, or 10 world units without a grid.
-    center : (d,) array, optional
-        Middle of the fixed image, about which the affine trend acts; by default that of the grid, or half of the
-        extent, as of an image whose first corner is the origin.
-    regions : callable, optional
-        Which region each of (n, d) points lies in, as (n,) whole numbers, where parts of the image may move on their
-        own; how much they do is learned.
     """
     if hasattr(extent, "pixel"):
         sides = extent.extent

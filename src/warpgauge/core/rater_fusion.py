@@ -19,24 +19,9 @@ from warpgauge.errors import InvalidInputError
 class FusedPlacements:
     """Result of :func:`warpgauge.fuse_raters`.
 
-    Attributes
-    ----------
-    points : (L, d) array
-        Mean placement of each location.
-    covariances : (L, d, d) array
-        Covariance of one placement there.
-    counts : (L,) array
-        Raters who stood behind each location.
-    pooled_covariance : (d, d) array
-        Scatter of a single placement about its location's mean, pooled over all locations.
-    raters : tuple of str
-        Names, in the order of ``bias``.
-    bias, bias_se : (R, d) arrays
-        Each rater's mean offset from the others in an additive model, and its standard error.
-    method : str
-        ``"pooled"`` or ``"sample"``.
-    placements : (R, L, d) array
-        What was fused, NaN where a rater did not place a location.
+    Mean placement (L, d) of each location, covariance (L, d, d) of one placement there, and the number of raters behind
+    it (L,); the scatter (d, d) of a placement about its location's mean, pooled over all locations; and what was fused,
+    (R, L, d), NaN where a rater did not place a location.
     """
 
     points: Floats
@@ -54,7 +39,7 @@ class FusedPlacements:
 
     @property
     def bias(self) -> Floats:
-        """Each rater's mean offset from the others."""
+        """Each rater's mean offset from the others in an additive model, (R, d)."""
         return self._offsets[0]
 
     @property

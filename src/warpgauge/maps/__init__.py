@@ -3,7 +3,6 @@
 from warpgauge.core.tails import adjusted_significance
 from warpgauge.maps.blending import blended_map, entropy_limits, known_share
 from warpgauge.maps.dense import (
-    Progress,
     entropy_map,
     error_map,
     exceedance_map,
@@ -15,24 +14,20 @@ from warpgauge.maps.dense import (
 from warpgauge.maps.exceedance import exceedance_probability
 from warpgauge.maps.map_files import write_map
 from warpgauge.maps.pictures import (
-    KINDS,
     OKABE_ITO,
     Picture,
     displayable,
     map_picture,
     picture_bytes,
-    plain_text,
     save_picture,
 )
 from warpgauge.maps.planes import Plane, orthogonal_planes, picture_grid, region_labels
 from warpgauge.maps.warping import warped_image
 
 __all__ = [
-    "KINDS",
     "OKABE_ITO",
     "Picture",
     "Plane",
-    "Progress",
     "adjusted_significance",
     "blended_map",
     "displayable",
@@ -48,7 +43,6 @@ __all__ = [
     "orthogonal_planes",
     "picture_bytes",
     "picture_grid",
-    "plain_text",
     "region_labels",
     "save_picture",
     "significance_map",

@@ -21,23 +21,12 @@ _LEVEL = 4  # of gzip: higher levels rarely shrink numbers further
 
 
 def write_map(array: ArrayLike, grid: Grid, path: str | os.PathLike[str], *, drop_frame: bool = False) -> Path:
-    """Write the numbers of a map with the frame of its grid.
+    """Write the numbers of a map with the frame of its grid; return the file or folder. NaN stays NaN.
 
-    Parameters
-    ----------
-    array : array of the grid's shape, or with one more axis
-        One number per element, or components on the last axis (a displacement x, y[, z] in world units, LPS in 3D).
-    grid : Grid
-    path : path
-        Ends in ``.nii``, ``.nii.gz``, ``.nrrd``, ``.zarr`` (a folder, OME-Zarr 0.5), ``.tif`` or ``.tiff`` (OME-TIFF).
-    drop_frame : bool
-        TIFF can hold the spacing only, and OME-Zarr no direction. A grid that needs more is refused, unless this
-        says that the loss is meant.
-
-    Returns
-    -------
-    Path
-        The file or folder, which is replaced only when the new one is complete. NaN stays NaN.
+    One number per element, or components on the last axis (a displacement x, y[, z] in world units, LPS in 3D). The
+    path ends in ``.nii``, ``.nii.gz``, ``.nrrd``, ``.zarr`` (a folder, OME-Zarr 0.5), ``.tif`` or ``.tiff`` (OME-TIFF);
+    what is there is replaced only when the new one is complete. TIFF can hold the spacing only, and OME-Zarr no
+    direction: a grid that needs more is refused, unless ``drop_frame`` says that the loss is meant.
     """
     values = np.asarray(array)
     file = Path(path)

@@ -94,17 +94,12 @@ class Picture:
     ----------
     panels : mapping of str to array
         Titles and maps on the grid, all with one colour scale; of kind ``"image"`` grey in [0, 1] or colour.
-    grid : Grid
-    kind : str
-        A key of `KINDS`.
     image : array, optional
         Drawn below: grey or colour in [0, 1] on the grid, as `displayable` gives it.
     entropy, limits : array and (float, float), optional
         Fades and hatches where the entropy is high, see `entropy_limits`.
     points : (n, d) array, optional
         Annotated points, drawn as small open circles.
-    tolerance : float, optional
-        Named in the legend of exceedance maps.
     outline : bool
         Draw a line around what lies near annotations, instead of fading and hatching the rest.
     high : float, optional

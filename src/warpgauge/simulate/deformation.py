@@ -35,18 +35,9 @@ def random_velocity(grid: Grid, amplitude: float, spacing: float | Sequence[floa
     """Draw velocities at the pixel centres, (d, [z, ]y, x) world components, linear between random control points.
 
     Linear interpolation averages neighbours, so between control points the variance is smaller: at the centre of a cell
-    by ``2^-d``, on average over a cell by ``(2/3)^d``.
-
-    Parameters
-    ----------
-    grid : Grid
-        The fixed image's grid.
-    amplitude : float
-        Standard deviation of each component of the control velocities, independent and normal, in world units per unit
-        time; the flow lasts one unit.
-    spacing : float or sequence of float
-        Distance between control points in world units, along the image's axes x, y[, z] if several.
-    seed : int
+    by ``2^-d``, on average over a cell by ``(2/3)^d``. ``amplitude`` is the standard deviation of each component of the
+    control velocities, independent and normal, in world units per unit time (the flow lasts one unit), ``spacing`` the
+    distance between control points in world units, along the image's axes x, y[, z] if several.
     """
     d = grid.d
     steps = np.asarray(spacing, dtype=np.float64)

@@ -21,17 +21,9 @@ def warp_image(array: ArrayLike, grid: Grid, deformation: Transform, *, fill: fl
 
     ``moving(y) = array(phi^-1(y))``: each element of the result is sampled from the given image, which is aligned
     with the fixed one (another stain or modality of it, or itself), by linear interpolation. An integer image stays of
-    its type, rounded to the nearest integer.
-
-    Parameters
-    ----------
-    array : array of ``grid.shape``, or of that and one more axis of channels
-    grid : Grid
-        Of ``array`` and of the result; need not be that of the deformation.
-    deformation : Transform
-        Maps fixed to moving points.
-    fill : float
-        Value of elements whose origin lies beyond the outer pixel centres of ``grid`` or of the deformation's grid.
+    its type, rounded to the nearest integer. ``grid`` is that of the array, which may have one more axis of channels,
+    and of the result. ``fill`` is the value where the origin lies beyond the outer pixel centres of ``grid`` or of the
+    deformation's grid.
     """
     image = np.asarray(array)
     kind = image.dtype
