@@ -62,7 +62,10 @@ def test_plus_minus_is_the_region_that_is_drawn(tmp_path: Path) -> None:
         query = work(client, 7)
         drawn = query["prediction"]["half_lengths"]
         deviations = np.sqrt(np.linalg.eigvalsh(query["prediction"]["covariance"]))[::-1]
-        factor = client.get("/api/progress").json()["region"]
+        progress = client.get("/api/progress").json()
+        assert np.all(np.diff([point["mean_sd"] for point in progress["curve"]]) < 0)
+        assert len(progress["curve"]) == 8
+        factor = progress["region"]
         np.testing.assert_allclose(drawn, factor * deviations, rtol=1e-6)
 
 
