@@ -149,7 +149,7 @@ def cold_suggestion() -> Row:
 def run() -> list[Row]:
     return [
         suggestion(100_000, 300, True, 1.0, 50),
-        suggestion(1_000_000, 100, True, 0.4, 20),
+        suggestion(1_000_000, 100, True, 2.0, 20),
         suggestion(100_000, 100, False, 1.5, 20),
         suggestion(100_000, 300, True, 1.0, 50, "information"),
         *outside_targets(),
