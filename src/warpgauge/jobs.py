@@ -106,6 +106,7 @@ def _portable(done: Done) -> Done:
 def _in_processes(work: Work, jobs: Mapping[str, Any], shared: Any, workers: int) -> Iterator[Done]:
     left = dict(jobs)
     suspects: list[str] = []  # handed over when a process was killed
+    killed: set[str] = set()  # when they ran alone; before, another one may have been it
     while left:
         suspects = [name for name in suspects if name in left]
         alone = bool(suspects)
@@ -130,6 +131,9 @@ def _in_processes(work: Work, jobs: Mapping[str, Any], shared: Any, workers: int
                 suspects = list(running.values())
                 continue
             for name in running.values():
+                if name not in killed:
+                    killed.add(name)
+                    continue
                 del left[name]
                 told = "its process was ended from outside or broke down, also when it ran alone"
                 yield Done(name, problem=WorkerLostError(told))
