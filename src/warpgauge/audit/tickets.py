@@ -28,17 +28,9 @@ _ROUNDING = 1e-12
 def tickets(values: Floats, probabilities: Floats, limit: float, bets: Bools | None = None) -> Floats:
     """Return the ticket of every draw, (n,); infinite once what was seen exceeds the limit: the claim is then proven.
 
-    Parameters
-    ----------
-    values : (n,) array
-        v of the drawn units, in the order of the draws.
-    probabilities : (n,) array
-        Of each draw, among the units left.
-    limit : float
-        Largest sum of v over the population if the claim is false.
-    bets : (n,) array of bool, optional
-        Draws that may be bet on; all by default. The others are only taken from what is left: whoever made the claim
-        may have known their values.
+    ``values`` are v of the drawn units in the order of the draws, each with its probability among the units left;
+    ``limit`` is the largest sum of v over the population if the claim is false. Draws that may not be bet on are only
+    taken from what is left: whoever made the claim may have known their values.
     """
     seen = np.cumsum(values)
     room = limit - (seen - values)

@@ -134,20 +134,11 @@ def fuse_raters(
 ) -> FusedPlacements:
     """Fuse the placements of any number of raters into one mean and covariance for each location.
 
-    Parameters
-    ----------
-    points_by_rater : (R, L, d) array, or a mapping or sequence of (L, d) arrays
-        Placements in the moving image's world; a row of NaN where a rater did not place a location.
-    method : {"pooled", "sample"}
-        ``"sample"`` is the paper's Gaussian fit: the sample covariance (divisor n - 1) at each location alone. It is
-        singular with d or fewer raters there, and then refused unless ``floor`` is given. ``"pooled"`` shrinks it to
-        the covariance pooled over all locations and is never singular.
-    floor : float, optional
-        Smallest standard deviation, in world units, that any direction of any covariance may have.
-
-    Returns
-    -------
-    FusedPlacements
+    Placements are (L, d) points of the moving image's world for each rater, NaN where one did not place a location.
+    ``"sample"`` is the paper's Gaussian fit: the sample covariance (divisor n - 1) at each location alone. It is
+    singular with d or fewer raters there, and then refused unless ``floor`` is given, the smallest standard deviation,
+    in world units, that any direction may have. ``"pooled"`` shrinks it to the covariance pooled over all locations and
+    is never singular.
 
     Examples
     --------

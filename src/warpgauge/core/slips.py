@@ -32,8 +32,7 @@ _STEPS = 6
 class Screening:
     """What annotations say about each other: the posterior given the core, and which annotations the core contradicts.
 
-    Residuals (n, d), placements less what the others of the core predict, with their predicted covariances (n, d, d)
-    and squared Mahalanobis lengths (n,).
+    Residuals (n, d) from what the others of the core predict, their predicted covariances and squared lengths (n,).
     """
 
     posterior: Posterior
