@@ -148,7 +148,7 @@ def annotate(folder: Path, fixed: np.ndarray) -> str:
         assert process.stdout is not None
         said = process.stdout.readline()
         process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)  # as Ctrl-C, which is ignored where the tests run in the background
         assert process.wait(timeout=120) == 0
     return said
 
