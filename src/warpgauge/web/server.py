@@ -68,6 +68,7 @@ class Launch:
     socket: socket.socket
     links: list[Link]
     kept: list[str]
+    is_stopped: bool = False
 
     def close(self) -> None:
         """Release the port and the projects without serving."""
@@ -77,6 +78,7 @@ class Launch:
     def run(self, *, open_browser: bool = False) -> None:
         """Serve until interrupted or, from another thread, stopped."""
         server = self.server
+        server.should_exit |= self.is_stopped
         if open_browser:  # in a thread, for a browser of the terminal takes it over; the socket listens already
             threading.Thread(target=webbrowser.open, args=(self.links[0].url,), daemon=True).start()
         try:
@@ -88,8 +90,10 @@ class Launch:
             self.close()
 
     def stop(self) -> None:
-        """Make `run` return soon."""
-        self.server.should_exit = True
+        """Make `run` return soon; a signal may come while it makes the server."""
+        self.is_stopped = True
+        if "server" in vars(self):
+            self.server.should_exit = True
 
     @cached_property
     def server(self) -> uvicorn.Server:
