@@ -17,7 +17,6 @@ from paper.answerable_pairs import AnswerablePair, brain_pair, cima_names, cima_
 from paper.datasets import elastix_lung
 from paper.experiment import Experiment, Findings, Result, Run
 from warpgauge.session import Query
-from warpgauge.session.prior import default_covariance
 
 COUNTS = (0, 3, 6, 12, 20, 30)
 COMPARED = 20  # answers after which errors and intervals are compared
@@ -98,7 +97,9 @@ def _circle(session: wg.Session, query: Query, rng: np.random.Generator) -> dict
     lengths = query.radius * rng.uniform(size=(300, 1)) ** (1 / grid.d)
     places = query.point + lengths * directions / np.linalg.norm(directions, axis=1, keepdims=True)
     at = np.vstack([query.point, places[grid.contains(places)]])
-    noise = default_covariance(grid, session.project.settings)
+    settings = session.project.settings
+    radius = 0.1 * settings.smallest_scale_px * grid.pixel  # of a plain click, where the settings say nothing else
+    noise = wg.covariance_from_ellipse(np.full(grid.d, radius), np.eye(grid.d), settings.alpha)
     gains = 0.5 * np.linalg.slogdet(np.eye(grid.d) + np.linalg.solve(noise, session.view().covariance(at)))[1]
     losses = 1 - gains[1:] / gains[0]
     return {"radius": query.radius, "mean": losses.mean(), "worst": losses.max()}
