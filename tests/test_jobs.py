@@ -128,6 +128,18 @@ def test_no_jobs_start_nothing_and_wrong_numbers_are_refused() -> None:
         list(jobs.run(odd_jobs.odd, {"a": "a"}, None, scheduler="nowhere"))
 
 
+def test_a_scheduler_gets_jobs_one_by_one(scheduler: str, tmp_path: Path) -> None:
+    """It never holds more than its workers need next, so that a worker that joins late gets its share."""
+    done = jobs.run(odd_jobs.slow, {str(n): n for n in range(200)}, tmp_path, scheduler=scheduler)
+    next(done)
+    from distributed import Client
+
+    with Client(scheduler_file=scheduler, set_as_default=False) as client:
+        held = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    done.close()  # type: ignore[attr-defined]
+    assert held < 20
+
+
 def test_a_benchmark_on_a_scheduler_survives_a_killed_worker(scheduler: str, tmp_path: Path) -> None:
     """A worker dies while jobs run; then ``benchmark --scheduler`` gives the numbers of this process to the bit."""
     found = {}

@@ -289,6 +289,18 @@ def test_near_copies_share_the_probability_of_the_first_by_name_not_by_column(po
         assert best == only.scores[name].probability_best["2"]
 
 
+def test_the_first_of_near_copies_is_vetted_or_has_the_first_name(posterior: Posterior) -> None:
+    """Which copy scores a hair better is chance, and does not decide who leads."""
+    near = {f"z {k:+}": lambda at, k=k: METHODS["m0"](at) + 0.002 * k for k in (1, -1)}
+    reference = {"a reference's copy": lambda at: REFERENCES["r0"](at) + 0.002}
+    found = _evaluated(posterior, {**near, **reference, **METHODS, **REFERENCES}, panel=list(REFERENCES))
+    assert {name: one.copy_of for name, one in found.scores.items() if one.copy_of} == {
+        "z +1": "m0",
+        "z -1": "m0",
+        "a reference's copy": "r0",
+    }
+
+
 def test_a_vetted_copy_comes_before_one_that_is_not() -> None:
     """Nobody lowers a vetted method's probability by handing in a copy of it under an earlier name."""
     heard, unheard = np.array([[1.0, 1.0, 2.0]] * 4), np.array([[3.0, 1.0, 2.0]] * 4)

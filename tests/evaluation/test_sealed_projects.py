@@ -12,6 +12,8 @@ from scipy.interpolate import RBFInterpolator
 
 import warpgauge as wg
 from command_tools import ask, call
+from warpgauge.evaluation import leaks
+from warpgauge.evaluation.project_evaluation import project_comparison
 from warpgauge.io.transforms import as_transform, write_transform
 
 SIZE, ANSWERS, SEALED = 200, 40, 12
@@ -56,12 +58,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
          "--set", "seed=2", "--set", "refit=never")  # fmt: skip
     rng = np.random.default_rng(5)
     with wg.Project.open(made) as project:
-        session = wg.Session(project, rater="ann")
-        for _ in range(ANSWERS):
-            query = session.next_query()
-            at = np.array([query.point])
-            session.place(query, (at + TRUE(at))[0] + 0.3 * rng.normal(size=2), radius=1.0)
+        answer(project, rng)
     return made
+
+
+def answer(project: wg.Project, rng: np.random.Generator) -> None:
+    """Answer as many questions as are asked before the seal is opened, near the truth."""
+    session = wg.Session(project, rater="ann")
+    for _ in range(ANSWERS):
+        query = session.next_query()
+        at = np.array([query.point])
+        session.place(query, (at + TRUE(at))[0] + 0.3 * rng.normal(size=2), radius=1.0)
 
 
 def add(folder: Path, name: str, function, *options: str) -> None:
@@ -134,6 +141,25 @@ def test_an_answer_that_is_changed_after_the_opening_tests_nothing(folder: Path,
         session.place(number, project.state.placement("ann", number).moving, radius=1.0)
         assert once_sealed(project).rows.sum() == SEALED - 1
         assert len(session.annotations()) == ANSWERS
+
+
+def test_between_two_openings_a_registration_has_seen_the_first_answers_alone(folder: Path, tmp_path: Path) -> None:
+    """One that was added before both is tested by all answers that were sealed."""
+    made = tmp_path / "pair"
+    shutil.copytree(folder, made)
+    shutil.copy(folder.parent / "image.png", tmp_path / "image.png")
+    add(made, "early", _method(20))
+    call("unseal", made)
+    add(made, "between", _method(21))
+    with wg.Project.open(made) as project:
+        answer(project, np.random.default_rng(6))
+        later = len(project.state.sealed_locations())
+    assert later >= 3
+    call("unseal", made)
+    with wg.Project.open(made) as project:
+        found = leaks.tested(project_comparison(project))
+    assert (found["early"].open, found["early"].sealed) == (2 * ANSWERS - SEALED - later, SEALED + later)
+    assert (found["between"].open, found["between"].sealed) == (2 * ANSWERS - later, later)
 
 
 def test_unsealing_asks_for_registrations_and_organisers(folder: Path, tmp_path: Path) -> None:
