@@ -1,8 +1,9 @@
 """Defects that were put in on purpose: each is found by the tests that are named beside it (``make mutants``).
 
 ``tests/mutants.toml`` holds one table for each defect: ``what`` (in words), ``file`` (below src/warpgauge), ``old`` and
-``new`` (text that stands there exactly once, and what replaces it), ``tests`` (files or node ids below tests). The
-package is copied, changed and tested; a defect that no test finds makes the command fail.
+``new`` (text that stands there exactly once, and what replaces it), ``tests`` (files or node ids below tests), and
+``seconds`` where a test would not end with the defect. The package is copied, changed and tested; a defect that no test
+finds makes the command fail.
 
     python tests/mutants.py                  all of them
     python tests/mutants.py frame sign       those whose name holds one of these words
@@ -17,12 +18,13 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src"
 
 
-def is_found(defect: dict[str, str | list[str]], place: Path) -> bool:
+def is_found(defect: dict[str, Any], place: Path) -> bool:
     """Whether the tests fail once the defect stands in a copy of the package."""
     source = place / "src"
     shutil.rmtree(source, ignore_errors=True)  # always the same folder: its compiled loops are used again
@@ -38,7 +40,8 @@ def is_found(defect: dict[str, str | list[str]], place: Path) -> bool:
         "NUMBA_CACHE_DIR": str(place / "numba"),
         "XDG_STATE_HOME": str(place / "state"),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--timeout", "600"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
+    command += ["--timeout", str(defect.get("seconds", 600))]
     done = subprocess.run(
         [*command, *(str(TESTS / one) for one in defect["tests"])],
         cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False,
