@@ -97,6 +97,34 @@ def test_a_server_that_cannot_write_says_why_until_it_can(browser: Any, folder: 
         sheet.close()
 
 
+def test_a_late_list_does_not_overwrite_a_newer_one(browser: Any, folder: Path) -> None:
+    """What the server said after the first mark comes after what it said after the second."""
+    with served(folder) as server:
+        sheet = open_sheet(browser, server)
+        page = sheet.page
+        late: list[tuple[Any, Any]] = []
+
+        def handle(route: Any) -> None:
+            reply = route.fetch()
+            if late:
+                route.fulfill(response=reply)
+            else:
+                late.append((route, reply))
+
+        page.route("**/api/list", handle)
+        for number, at in (("2", (150, 140)), ("3", (260, 210))):
+            sheet.press_at("moving", *at)
+            page.keyboard.press("Enter")
+            page.wait_for_function("n => document.getElementById('query-number')?.dataset.number === n", arg=number)
+        listed = "() => globalThis.warpgauge.store.state.rows.length"
+        page.wait_for_function(f"() => ({listed})() === 2")
+        route, reply = late[0]
+        route.fulfill(response=reply)
+        sheet.settle()
+        assert page.evaluate(listed) == 2
+        sheet.close()
+
+
 def lose_answers(sheet: Sheet, path: str, times: int = 1) -> list[int]:
     """Let requests reach the server and drop its answer so many times; gives the codes that the server answered."""
     codes: list[int] = []
