@@ -18,6 +18,7 @@ from warpgauge.demo.simulated_expert import answer_queries
 from warpgauge.display import rounded, text_table
 from warpgauge.errors import InvalidInputError, WarpgaugeError
 from warpgauge.evaluation import Evaluation, evaluate_project
+from warpgauge.evaluation.result import PRIMARY
 from warpgauge.io.transforms import Transform
 from warpgauge.maps.pictures import Picture, displayable, map_picture, save_picture
 from warpgauge.project import Project
@@ -30,7 +31,6 @@ from warpgauge.session import Session
 EXPERTISE = {2: 0.4, 3: 0.1}
 MARK = "made by warpgauge demo; running it again removes this folder\n"
 TIME_LIMIT = 600.0
-PRIMARY = "2"  # the norm whose score is the RMS error
 
 Say = Callable[[str], None]
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]

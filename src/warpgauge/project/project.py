@@ -46,12 +46,11 @@ from warpgauge.project.points import Progress, load
 from warpgauge.project.settings import Settings
 from warpgauge.project.state import State
 from warpgauge.project.stores import open_log
-from warpgauge.project.values import ORGANISER, Role
+from warpgauge.project.values import ORGANISER, PROGRAM, Role
 
 if TYPE_CHECKING:
     from warpgauge.registration.rough_alignment import Alignment
 
-PROGRAM = "warpgauge"  # who proposes an alignment
 # So long after a refused write others are expected to be refused: pages that wait try again at least every 5 seconds.
 REFUSED_SECONDS = 6.0
 

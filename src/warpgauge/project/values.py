@@ -30,6 +30,7 @@ Design = Literal["uniform", "disagreement"]
 SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)
 ROLES: tuple[str, ...] = get_args(Role)
 ORGANISER: Final = "organiser"
+PROGRAM = "warpgauge"  # who acts where nobody does: suggestions, automatic fits and alignments
 # Marks a field that no rater may be sent.
 SECRET = {"secret": True}
 _LONGEST_INPUT = 60

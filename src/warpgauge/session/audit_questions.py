@@ -22,9 +22,9 @@ from warpgauge.core.process import Posterior
 from warpgauge.errors import WarpgaugeError
 from warpgauge.geometry import Floats
 from warpgauge.project import Ask, DrawAudit, Project, State
-from warpgauge.project.values import Design
+from warpgauge.project.values import PROGRAM, Design
 from warpgauge.session.prior import default_covariance
-from warpgauge.session.queries import PROGRAM, is_free
+from warpgauge.session.queries import is_free
 
 # Questions of a round: the design of disagreement follows what is known, so that its rounds are short.
 ROUND = {"uniform": 64, "disagreement": 16}

@@ -17,9 +17,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats
 from warpgauge.project import Ask, Project, State
 from warpgauge.project.events import AddControls
-from warpgauge.project.values import plain_rows
+from warpgauge.project.values import PROGRAM, plain_rows
 from warpgauge.session.fused_annotations import all_marks
-from warpgauge.session.queries import PROGRAM
 
 EVERY = 8  # of so many questions one is a control question
 LEVEL = 0.95

@@ -29,8 +29,8 @@ from warpgauge.errors import InvalidInputError
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Project, Settings, State
 from warpgauge.project.events import Fit
+from warpgauge.project.values import PROGRAM
 from warpgauge.session.fused_annotations import LocatedAnnotations, standing_marks
-from warpgauge.session.queries import PROGRAM
 
 TYPICAL_SHARE = 0.02
 # Uncertainty of an accepted rough alignment: of its shift, as a share of the diagonal, and of each matrix entry.

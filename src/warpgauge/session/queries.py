@@ -13,9 +13,8 @@ from warpgauge.core.annotations import confidence_radius, ellipse_from_covarianc
 from warpgauge.core.process import Posterior
 from warpgauge.geometry import Floats, Grid
 from warpgauge.project import Ask, Cell, Event, Settings, State
-from warpgauge.project.values import Origin
+from warpgauge.project.values import PROGRAM, Origin
 
-PROGRAM = "warpgauge"  # who acts where nobody does: suggestions and automatic fits
 START_MARKS = 3  # landmarks of a guided start: they settle rotation, mirroring and scale
 OWN = 2**40  # where the names of queries begin that are for one rater only
 

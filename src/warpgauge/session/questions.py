@@ -14,14 +14,13 @@ from warpgauge.geometry import Grid
 from warpgauge.io.landmarks import Landmarks
 from warpgauge.project import Ask, Event, NotAllowedError, Project, State
 from warpgauge.project.events import Defer
-from warpgauge.project.values import ORGANISER, Origin
+from warpgauge.project.values import ORGANISER, PROGRAM, Origin
 from warpgauge.session.audit_questions import audit_question, audit_round, needs_round
 from warpgauge.session.circle import circle_radius
 from warpgauge.session.control_questions import EVERY, next_control
 from warpgauge.session.model import View
 from warpgauge.session.progress import Overview
 from warpgauge.session.queries import (
-    PROGRAM,
     Query,
     answered_before,
     asked_anew,

@@ -13,14 +13,13 @@ from warpgauge.errors import FileFormatError
 from warpgauge.geometry import Floats, Units
 from warpgauge.io.files import read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine
-from warpgauge.io.images.samples import Block, gzip_head
+from warpgauge.io.images.samples import GZIP, Block, gzip_head
 from warpgauge.io.images.volume import Volume
 
-_RAS_TO_LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
+RAS_TO_LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
 _COLOURS = (128, 2304)  # codes of RGB and RGBA
 _VECTORS = (1005, 1006, 1007)  # intents of matrices, displacements and vectors
 _SIMILAR = 1e-5  # below this, ITK takes sform and qform as the same
-_GZIP = b"\x1f\x8b"
 _LONGEST = 540  # bytes of a header
 
 
@@ -44,7 +43,7 @@ def is_nifti(path: Path, head: bytes) -> bool:
     """Return whether a file with these first bytes is a NIfTI, perhaps packed, or the samples beside a header."""
     if path.name.lower().endswith((".img", ".img.gz")):
         return True  # bare samples: the header beside it is checked when it is opened
-    return nifti_header(gzip_head(path, _LONGEST) if head.startswith(_GZIP) else head) is not None
+    return nifti_header(gzip_head(path, _LONGEST) if head.startswith(GZIP) else head) is not None
 
 
 def open_nifti(path: Path) -> Volume:
@@ -77,7 +76,7 @@ def open_nifti(path: Path) -> Volume:
 
 def _read_header(path: Path) -> Any:
     """Return nibabel's header object of a file."""
-    packed = read_head(path, 2) == _GZIP
+    packed = read_head(path, 2) == GZIP
     header = nifti_header(gzip_head(path, _LONGEST) if packed else read_head(path, _LONGEST))
     if header is None:
         raise FileFormatError(f"{path.name!r} does not start with a NIfTI header; the file is damaged or mislabelled.")
@@ -122,7 +121,7 @@ def _samples(path: Path, data_path: Path, header: Any, shape: tuple[int, ...]) -
     if not (np.isfinite(offset) and 0 <= offset < 2**53):
         raise FileFormatError(f"{path.name!r} says that its samples start at byte {offset}; its header is damaged.")
     start = 0 if data_path != path else int(offset)
-    if read_head(data_path, 2) == _GZIP:
+    if read_head(data_path, 2) == GZIP:
         return Block(data_path, 0, dtype, shape, "gzip", skip=start)
     return Block(data_path, start, dtype, shape)
 
@@ -135,7 +134,7 @@ def _frame(path: Path, header: Any, size: tuple[int, ...], notes: list[str], sus
     affine = _chosen(path, header, (sform, qform), size, notes, suspicions)
     if affine is None:
         return _without_form(path, header, size, units, factor, notes)
-    matrix = _RAS_TO_LPS @ affine
+    matrix = RAS_TO_LPS @ affine
     matrix[:3] *= factor
     notes.append("The NIfTI world (RAS) is turned into LPS: x and y change sign.")
     if units is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpgauge.io.images.stored import Array, Region, RegionReader
 
+ORIENTATION_TAG = 274  # of EXIF and TIFF
 # Orientation -> (swap rows and columns, then reverse the rows, then reverse the columns).
 _STEPS = {
     1: (False, False, False), 2: (False, False, True), 3: (False, True, True), 4: (False, True, False),

@@ -12,7 +12,7 @@ import numpy as np
 from warpgauge.errors import FileFormatError
 from warpgauge.io.files import quiet, read_head, require
 from warpgauge.io.images.frame import Frame
-from warpgauge.io.images.orientation import orientation_note, oriented, oriented_size
+from warpgauge.io.images.orientation import ORIENTATION_TAG, orientation_note, oriented, oriented_size
 from warpgauge.io.images.samples import kept
 from warpgauge.io.images.stored import Array, StoredImage, StoredLevel
 from warpgauge.io.limits import INFLATION, check_memory
@@ -20,7 +20,6 @@ from warpgauge.io.limits import INFLATION, check_memory
 # The most that one byte can unfold to; for JPEG one bit per block of 64 samples, with room to spare.
 _EXPANSION = {"PNG": INFLATION, "JPEG": 4096}
 _END = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
-_ORIENTATION_TAG = 274
 # Chunks of text of a PNG, and the beginnings of those that may hold an orientation.
 _TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 _TEXTS_OF_ORIENTATION = (b"Raw profile type exif", b"XML:com.adobe.xmp")
@@ -109,7 +108,7 @@ def _orientation(picture: Any, notes: list[str]) -> int:
 
     try:
         # Not the method of a PNG: it decodes all samples.
-        value = Image.getexif(picture).get(_ORIENTATION_TAG, 1)
+        value = Image.getexif(picture).get(ORIENTATION_TAG, 1)
     except Exception:  # Pillow's parser of EXIF raises many things, and a good picture may carry damaged EXIF
         notes.append("The EXIF data are damaged, so no orientation is applied.")
         return 1

@@ -21,6 +21,7 @@ from warpgauge.io.files import allowed
 from warpgauge.io.images.stored import Array, Region, RegionReader
 from warpgauge.io.limits import INFLATION, check_memory
 
+GZIP = b"\x1f\x8b"  # what a gzip file begins with
 _CHUNK = 2**20
 _TRAILING = 4096  # bytes after the samples that raise no suspicion
 

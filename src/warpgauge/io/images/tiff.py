@@ -21,14 +21,13 @@ from warpgauge.errors import ANY, AmbiguousFileError, FileFormatError, say
 from warpgauge.geometry import Units
 from warpgauge.io.files import require
 from warpgauge.io.images.frame import Frame, length_unit
-from warpgauge.io.images.orientation import orientation_note, oriented_reader, oriented_size
+from warpgauge.io.images.orientation import ORIENTATION_TAG, orientation_note, oriented_reader, oriented_size
 from warpgauge.io.images.samples import Block
 from warpgauge.io.images.stored import Array, Region, RegionReader, StoredImage, StoredLevel, channel_names
 from warpgauge.io.images.tiff_segments import check_directories, page_reader
 
 # tifffile reports oddities of damaged files to its logger; without a handler they would be printed beside our sentence.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
-_ORIENTATION_TAG = 274
 
 
 def open_tiff(path: Path) -> StoredImage:
@@ -44,7 +43,7 @@ def open_tiff(path: Path) -> StoredImage:
         channels = math.prod(int(n) for axis, n in zip(axes, series.shape, strict=True) if axis in "SC")
         colour = tiff_colour(path, series.keyframe, channels, notes)
         readers = [_level_reader(path, tiff, level, axes, colour) for level in series.levels]
-        orientation = int(series.keyframe.tags.valueof(_ORIENTATION_TAG, 1))
+        orientation = int(series.keyframe.tags.valueof(ORIENTATION_TAG, 1))
         if orientation not in range(1, 9) or ("Z" in axes and orientation != 1):
             notes.append(f"The TIFF orientation {orientation} is not applied.")
             orientation = 1

@@ -11,14 +11,13 @@ from warpgauge.io import formats as tables
 from warpgauge.io.files import existing_file, foreign_decoder, read_head
 from warpgauge.io.formats import Files
 from warpgauge.io.images import metaimage, nifti
-from warpgauge.io.images.samples import gzip_head
+from warpgauge.io.images.samples import GZIP, gzip_head
 from warpgauge.io.transforms import elastix, fsl, histology, itk, mapped_points, matrices, volumes
 from warpgauge.io.transforms.arrays import CONVENTIONS, read_numpy
 from warpgauge.io.transforms.meaning import DISPLACEMENT, FRAMES, POSITION, Options
 from warpgauge.io.transforms.transform import Transform
 
 _HEAD = 4096
-_GZIP = b"\x1f\x8b"
 # Files in the folders of elastix, transformix and DeeperHistReg.
 _RESULTS = ("TransformParameters*.txt", "deformationField.*", "outputpoints.txt", "displacement_field.mha")
 _WORLD = (DISPLACEMENT, POSITION)
@@ -192,7 +191,7 @@ def detect_format(path: Path) -> str:
         raise FileFormatError(f"{path.name!r} is a folder, but a transform is a file{advice}.")
     file = existing_file(path, "transform")
     head = read_head(file, _HEAD)
-    packed = head.startswith(_GZIP)
+    packed = head.startswith(GZIP)
     if packed:
         with foreign_decoder(file, "gzip"):
             head = gzip_head(file, _HEAD)

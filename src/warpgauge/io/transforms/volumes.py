@@ -21,8 +21,9 @@ from warpgauge.geometry import Floats, Grid
 from warpgauge.io.files import quiet, read_head
 from warpgauge.io.images.frame import Frame, frame_from_affine, resolve_grid
 from warpgauge.io.images.metaimage import looks_like_metaimage, open_metaimage
-from warpgauge.io.images.nifti import open_nifti
+from warpgauge.io.images.nifti import RAS_TO_LPS, open_nifti
 from warpgauge.io.images.nrrd import open_nrrd
+from warpgauge.io.images.samples import GZIP
 from warpgauge.io.images.volume import Volume
 from warpgauge.io.limits import INFLATION, check_memory, check_room, size_on_disk
 from warpgauge.io.transforms.arrays import ARRAYS, field_of_file
@@ -41,9 +42,7 @@ from warpgauge.io.transforms.meaning import (
 from warpgauge.io.transforms.transform import Transform
 
 OWN_NAME = "warpgauge"  # intent name of the fields that warpgauge writes: displacements in the frame of the intent
-_GZIP = b"\x1f\x8b"
 _HEAD = 4096
-_RAS_TO_LPS = np.diag([*RAS_SIGNS, 1.0])
 
 
 class Named(NamedTuple):
@@ -259,7 +258,7 @@ def read_afni_warp(path: Path) -> Transform:
     check_memory(path.name, 8 * int(np.prod(image.shape, dtype=object)), lambda: size_on_disk(bricks))
     vectors = np.ascontiguousarray(as_floats(np.asarray(image.dataobj), path.name).T)
     notes = ["AFNI's warp holds displacements from base (fixed) to source (moving) in DICOM order, which is LPS."]
-    grid = _grid(frame_from_affine(path, _RAS_TO_LPS @ image.affine, size, "mm"), path, notes)
+    grid = _grid(frame_from_affine(path, RAS_TO_LPS @ image.affine, size, "mm"), path, notes)
     return field_of(StoredField(path.name, vectors, grid, "LPS", notes=notes))
 
 
@@ -277,7 +276,7 @@ def read_mgz(path: Path, options: Options) -> Transform:
 
     All numbers are big-endian; tags with the geometry of both images follow the nodes.
     """
-    packed = read_head(path, 2) == _GZIP
+    packed = read_head(path, 2) == GZIP
     with gzip.open(path) if packed else path.open("rb") as stream:
         if stream.read(4) != MGZ_WARP:
             raise FileFormatError(f"{path.name!r} is not a warp in .mgz; write a morph as one with mri_warp_convert.")
@@ -338,7 +337,7 @@ def _mgz_side(file: _Mgh, side: str, size: tuple[int, ...] | None) -> Grid:
         raise FileFormatError(f"{file.path.name!r} says that the geometry of its {side} is not valid, which is needed.")
     extent = np.array(numbers[:3])
     values = np.array(numbers[3:])
-    matrix = _RAS_TO_LPS @ voxels_to_ras(extent, values[:3], values[3:12].reshape(3, 3).T, values[12:])
+    matrix = RAS_TO_LPS @ voxels_to_ras(extent, values[:3], values[3:12].reshape(3, 3).T, values[12:])
     frame = frame_from_affine(file.path, matrix, size or tuple(int(n) for n in extent), "mm")
     return _grid(frame, file.path, [])
 
