@@ -60,7 +60,7 @@ def test_numbers_keep_their_digits() -> None:
     assert cells(csv_text([values])) == ["-0.1", repr(-1 / 3), "1e-300", "-7", ""]
 
 
-@pytest.mark.parametrize("name", ["csv", "bigwarp", "napari"])
+@pytest.mark.parametrize("name", ["csv", "bigwarp", "anhir", "napari"])
 def test_landmark_files(name: str, tmp_path: Path) -> None:
     """Names of landmarks in the files of each program."""
     points = np.array([[-1.0, 2.0], [3.0, -4.5]])

@@ -82,6 +82,20 @@ def test_landmarks_of_challenges_are_read(pair: dict[str, np.ndarray | Path], tm
     np.testing.assert_allclose(found.moving_points, _ras(pair["moving"]) * LPS, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["brats-reg", "learn2reg"])
+def test_landmarks_of_challenges_come_back_as_written(
+    pair: dict[str, np.ndarray | Path], tmp_path: Path, kind: str
+) -> None:
+    grid = wg.read_image(pair["folder"] / "fixed.nii.gz").grid
+    files = _files(pair, kind, tmp_path)
+    found = wg.read_landmarks(*files, fixed_grid=grid, moving_grid=grid)
+    outs = [tmp_path / f"again_{file.name}" for file in files]
+    wg.io.landmarks.write_landmarks(found, *outs, format=kind, fixed_grid=grid, moving_grid=grid, lossy=True)
+    again = wg.read_landmarks(*outs, fixed_grid=grid, moving_grid=grid)
+    np.testing.assert_allclose(again.fixed_points, found.fixed_points, atol=1e-9)
+    np.testing.assert_allclose(again.moving_points, found.moving_points, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

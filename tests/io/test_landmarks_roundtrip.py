@@ -22,7 +22,7 @@ COORDINATES = st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: 0.0 if abs(x) 
 # "nan" is what ANTs itself writes for "no name".
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=8).filter(lambda t: t != "nan")
 LINES = TEXT | st.sampled_from(["a,b", 'quote " inside', "two\nlines", "tab\there", "#5", "true", " lead", "Ωμέγα"])
-SUFFIX = {"slicer-json": ".mrk.json"}
+SUFFIX = {"slicer-json": ".mrk.json", "dirlab": "_xyz.txt"}
 WRITTEN = [name for name, kind in FORMATS.items() if kind.render is not None]
 
 
@@ -106,7 +106,7 @@ def test_round_trip(name: str, d: int) -> None:
         if name == "ants":
             back = write_and_read(lm, name, {}, {"dimension": d})
             assert_same(back, lm)
-        elif name in ("napari", "qupath"):
+        elif name in ("anhir", "napari", "dirlab", "qupath", "learn2reg"):
             grids = {}
             if d == 3:  # oblique, anisotropic, off the origin
                 direction = np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2 + np.eye(3))[0]

@@ -130,6 +130,7 @@ def test_the_page_works_from_the_wheel_and_asks_no_other_host(served_from_wheel:
         page.locator("#organiser-button").click()
         page.wait_for_selector("#drawer [data-act=invite]")
         page.locator("#organiser-button").click()
+        sheet.settle()  # the question is read again
         sheet.press_at("moving", 200, 200)
         sheet.accept()
         for leaf in ("list", "progress", "compare"):

@@ -1,7 +1,5 @@
 """Landmark formats that are rows of numbers: what each one's columns are, one parser and one renderer.
 
-Those that are only published, and loaded by no program, are not written.
-
 A new one is a row at the end of this file. Formats of another build (JSON, tags, warpgauge's own CSV) have a module of
 their own.
 """
@@ -49,11 +47,12 @@ class Columns:
     frame: FileFrame
     presumed: str  # what the file does not say of its frame and is taken for granted
     note: str = ""  # what else is
-    header: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # empty without a header
+    header: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # as it is written; empty without a header
     label: tuple[Column, ...] = ()  # may name a point; the first that does so counts
     unnamed: str = ""  # stands for no name
     named: tuple[str, ...] = ()  # titles that are added for names: the last one is the name, those before it count
-    number: Column | None = None  # counts the points, from 0 where it is written
+    number: Column | None = None  # counts the points
+    first: int = 1  # count of the first point
     active: int | None = None  # says whether a point is in use
     unplaced: str = ""  # every coordinate of a point that is not placed
     wrong: Mapping[str, str] = field(default_factory=dict)  # titles that make the file something else, and what
@@ -143,7 +142,7 @@ def _render(columns: Columns, table: Table) -> str:
                     columns.unplaced if math.isnan(value) else number_text(value)
                 )
         if columns.number is not None:
-            fields[0] = str(row)
+            fields[0] = str(columns.first + row)
         if columns.active is not None:
             fields[columns.active] = "true" if table.active is None or table.active[row] else "false"
         if header and columns.named and names:
@@ -151,6 +150,8 @@ def _render(columns: Columns, table: Table) -> str:
         elif columns.label and not header:
             fields[int(columns.label[0])] = names[row] if names else f"Pt-{row}"
         rows.append(fields)
+    if columns.blanks:
+        return "".join("\t".join(fields) + "\n" for fields in rows)
     return csv_text([header, *rows] if header else rows, quote_all=columns.quoted)
 
 
@@ -166,7 +167,7 @@ def _format(name: str, title: str, columns: Columns, *written: Files, **more: An
         written=written,
         fits=more.pop("fits", fits),
         parse=partial(_parse, columns, title),
-        render=partial(_render, columns) if "frames" in more else None,
+        render=partial(_render, columns),
         dimensions=tuple(columns.sides),
         **more,
     )
@@ -224,7 +225,7 @@ TABLES = (
         ),
         Files("ANHIR, CIMA", "CSV with ,X,Y", "-", "one file per image", "pixels from 0", "px",
               "published landmarks of five regions"),
-        pixels=True, scalable=True,
+        frames=("index",), pixels=True, scalable=True,
     ),
     _format(
         "brats-reg",
@@ -239,7 +240,7 @@ TABLES = (
         ),
         Files("BraTS-Reg", "CSV with Landmark,X,Y,Z", "2022", "one file per image", "LPS, not stated", "mm",
               SPECIFICATION),
-        scalable=True,
+        frames=("LPS", "RAS"), scalable=True,
     ),
     _format(
         "dirlab",
@@ -253,7 +254,7 @@ TABLES = (
         ),
         Files("DIR-Lab", "*_xyz.txt", "-", "one file per image", "voxels from 1", "voxels",
               "published initial errors of ten cases"),
-        fits=_dirlab_name,
+        fits=_dirlab_name, frames=("index1",),
     ),
     _format(
         "learn2reg",
@@ -266,6 +267,7 @@ TABLES = (
         ),
         Files("Learn2Reg", "CSV x,y,z without a header", "2022", "one file per image", "voxels from 0", "voxels",
               SPECIFICATION),
+        frames=("index",),
     ),
     _format(
         "bigwarp",
@@ -304,7 +306,7 @@ TABLES = (
             sides={2: (("axis-1", "axis-0"),), 3: (("axis-2", "axis-1", "axis-0"),)},
             frame="index",
             header={2: ("index", "axis-0", "axis-1"), 3: ("index", "axis-0", "axis-1", "axis-2")},
-            label=("name", "label"), named=("name",), number="index",
+            label=("name", "label"), named=("name",), number="index", first=0,
             wrong={"shape-type": "as of a shapes layer", "axis-3": "as of points with time or channels"},
             presumed="Coordinates are the layer's data: pixel indices counted from 0, before napari's scale.",
         ),
