@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from scipy import ndimage
 from scipy.interpolate import RBFInterpolator
 
 import warpgauge as wg
@@ -166,8 +167,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         moving = fixed + 40 + 25 * np.sin(fixed[:, ::-1] / 400) + 12 * rng.normal(size=fixed.shape)
         points = [fixed, moving]
         images = [folder / f"{name}.png" for name in ("fixed", "moving")]
-        for image in images:
-            Image.fromarray(rng.integers(0, 255, (1470, 1783)).astype(np.uint8)).save(image)
+        texture = ndimage.gaussian_filter(rng.normal(size=(1470, 1783)), 20)
+        y, x = np.mgrid[:1470, :1783] - 40.0
+        warped = ndimage.map_coordinates(texture, [y - 25 * np.sin(x / 400), x - 25 * np.sin(y / 400)], mode="nearest")
+        for image, values in zip(images, (texture, warped), strict=True):
+            Image.fromarray((128 + 40 * values / texture.std()).clip(0, 255).astype(np.uint8)).save(image)
         landmarks = [folder / f"{name}.csv" for name in ("fixed", "moving")]
         for file, at in zip(landmarks, points, strict=True):
             file.write_text(",X,Y\n" + "".join(f"{k},{x},{y}\n" for k, (x, y) in enumerate(at)))
