@@ -79,3 +79,12 @@ def test_draws_that_follow_earlier_answers_are_exact() -> None:
 
     assert mean_wealth([], []) == pytest.approx(1, rel=1e-12)
     assert excluded == {False, True}
+
+
+def test_a_proof_needs_the_wealth_one_over_alpha() -> None:
+    """By Ville's inequality; the wealth of these tickets passes 10 and 20 one after the other."""
+    drawn = np.full(12, 1.6)
+    wealth = np.exp(log_wealth(drawn))
+    assert ((wealth > 10) & (wealth < 20)).any()
+    for alpha in (0.05, 0.1):
+        assert proven(drawn, alpha).tolist() == (wealth >= 1 / alpha).tolist()

@@ -98,3 +98,13 @@ def test_binomial_interval_equals_scipy(inside: int, count: int) -> None:
 def test_no_annotations_have_no_calibration() -> None:
     with pytest.raises(InvalidInputError, match="at least one"):
         wg.calibration(PRIOR, wg.Annotations.empty(2))
+
+
+def test_the_annotators_noise_is_not_scaled() -> None:
+    """Residuals five times the stated noise, of a process that hardly varies: no factor explains them."""
+    prior = wg.TransformationPrior(wg.KernelBundle("wendland", [30.0], [1e-6]))
+    rng = np.random.default_rng(4)
+    fixed = rng.uniform(0, 200, (20, 2))
+    annotations = wg.Annotations.isotropic(fixed, fixed + rng.normal(0, 5.0, (20, 2)), 1.0)
+    plain, scaled = (prior.condition(annotations, calibrate=on).covariance(fixed[:1]) for on in (False, True))
+    assert scaled[0, 0, 0] / plain[0, 0, 0] < 2

@@ -13,6 +13,7 @@ from warpgauge.core.spectra import Likelihoods, Spectrum, WidenedSpectrum
 from warpgauge.evaluation.comparison import Comparison
 from warpgauge.evaluation.error_model import ALONG, NOISE_FACTORS, TREND, UNEVENNESS, ErrorModel, _distinguishable
 from warpgauge.evaluation.evidence import Evidence, EvidenceValues
+from warpgauge.evaluation.folds import Widening
 
 
 def bend(size: float, phase: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -134,3 +135,11 @@ def test_a_spectrum_solves_as_the_dense_matrix(isotropic: bool) -> None:
         K = factors[s] * np.eye(L * d) + sizes[s] * white @ B @ white.T
         expected = white.T @ np.linalg.solve(K, white @ right[:, s])
         np.testing.assert_allclose(found[:, s], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_tails_widen_the_regions_of_a_draw_apart() -> None:
+    """Within one draw the factor is the same, so regions that differ show the tails: E[w] is nu / (nu - 2) above 1."""
+    rng = np.random.default_rng(5)
+    widening = Widening.of_squares(rng.chisquare(2, 30), 2)
+    drawn = widening.draw(rng.uniform(0, 200, (40, 2)), 200, rng)
+    assert np.ptp(drawn, axis=1).min() > 0

@@ -270,3 +270,21 @@ def test_no_code_opens_the_log_but_sqlite() -> None:
     copies = ["self.path, copy)", 'f"{self.path}-journal", f"{copy}-journal", follow_symlinks=False)']
     assert calls.pop("log.py") == copies
     assert not any(calls.values()), calls
+
+
+def test_every_commit_waits_for_the_disk(make_project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite is told to wait for the log, its journal and their folder before it writes an answer."""
+    said: list[str] = []
+    connect = sqlite3.connect
+
+    def listening(*arguments: object, **options: object) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)  # type: ignore[call-overload]
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", listening)
+    with make_project() as project:
+        project.append(query(0))
+    written = [k for k, statement in enumerate(said) if statement.startswith("INSERT INTO events")]
+    assert written
+    assert "PRAGMA synchronous = EXTRA" in said[: written[0]]

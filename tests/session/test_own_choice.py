@@ -277,3 +277,16 @@ def test_a_blind_rater_is_asked_by_their_own_landmarks(tmp_path: Path) -> None:
     assert query is not None
     wrong = np.add(true_map(np.array(query.point)), [50.0 if query.point[0] < 150 else -50.0, 0.0])
     assert asked_about(session, query, wrong, rater="ben") is None
+
+
+def test_a_circle_holds_no_place_that_tells_much_less(tmp_path: Path) -> None:
+    """Between many landmarks a place far from the question's is nearly known, so that the circle is small."""
+    session = Session(make(tmp_path / "p", NEVER), "ada")
+    first = session.next_query()
+    assert first is not None
+    for x in range(30, 300, 45):
+        for y in range(30, 230, 45):
+            volunteer(session, np.array([float(x), float(y)]))
+    later = session.next_query()
+    assert later is not None
+    assert 0 < later.radius < 0.6 * first.radius
