@@ -357,6 +357,13 @@ class TestLearn2Reg:
             read_transform(tmp_path / "first.nii")
 
 
+def test_axes_in_another_order_are_no_field_of_learn2reg(tmp_path: Path) -> None:
+    """Components first and then z, y, x, as networks write: a shape that the convention does not have is refused."""
+    np.savez(tmp_path / "network.npz", np.zeros((3, 12, 10, 8)))
+    with pytest.raises(FileFormatError, match="shape"):
+        read_transform(tmp_path / "network.npz", convention="learn2reg-2020", reference=Grid((8, 10, 12)))
+
+
 def fsl_coordinates(index: Floats, affine_ras: Floats, size: tuple[int, ...]) -> Floats:
     """FSL's millimetres by its documentation: voxel times size, x counted from the other end where det > 0."""
     zooms = np.linalg.norm(affine_ras[:3, :3], axis=0)
